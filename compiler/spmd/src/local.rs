@@ -9,6 +9,7 @@ use crate::resolve::{self, Division};
 use crate::rule::{self, Edges, Kind, Rule};
 use crate::sharding::Sharding;
 use systole_hlo::error::CompileError;
+use systole_hlo::graph::elementwise::Neutral;
 use systole_hlo::graph::number::{element_bytes, integer_range};
 use systole_hlo::graph::{
     ArrayShape, Binary, CollectiveKind, Direction, Gather, Literal, Module, NodeId, Op, Scatter, Shape, WindowDim,
@@ -441,25 +442,13 @@ fn neutral(op: Binary, dtype: DType) -> Option<Vec<u8>> {
         }
         DTypeClass::Float | DTypeClass::Complex => (Vec::new(), Vec::new()),
     };
-    let known = match op {
-        Binary::Add => element_bytes(dtype, 0.0),
-        Binary::Mul => element_bytes(dtype, 1.0),
-        Binary::Max => low,
-        Binary::Min => high,
-        Binary::Or => vec![0; dtype.host_bytes()],
-        Binary::And if dtype == DType::Pred => vec![1],
-        Binary::And => element_bytes(dtype, -1.0),
-        Binary::Sub
-        | Binary::Div
-        | Binary::Rem
-        | Binary::Pow
-        | Binary::Atan2
-        | Binary::Complex
-        | Binary::Xor
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr
-        | Binary::MulHi => return None,
+    let known = match op.neutral()? {
+        Neutral::Zero => element_bytes(dtype, 0.0),
+        Neutral::One => element_bytes(dtype, 1.0),
+        Neutral::Least => low,
+        Neutral::Greatest => high,
+        Neutral::Ones if dtype == DType::Pred => vec![1],
+        Neutral::Ones => element_bytes(dtype, -1.0),
     };
     (!known.is_empty()).then_some(known)
 }

@@ -1,6 +1,6 @@
 //! Complex arithmetic, in pairs of `f64`; the caller flushes operands and rounds results.
 
-use systole_hlo::graph::elementwise::{Function, Signs, UnaryKind};
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, Function, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};
 
 /// A complex number: real and imaginary part.
@@ -58,24 +58,17 @@ pub fn unary(op: Unary) -> Option<ComplexUnary> {
 
 /// The operation on complex numbers with a complex result, if it is defined there.
 pub fn binary(op: Binary) -> Option<ComplexBinary> {
+    let BinaryKind::Arithmetic(op) = op.kind() else { return None };
     Some(match op {
-        Binary::Add => |a, b| (a.0 + b.0, a.1 + b.1),
-        Binary::Sub => |a, b| (a.0 - b.0, a.1 - b.1),
-        Binary::Mul => mul,
-        Binary::Div => div,
-        Binary::Pow => pow,
-        Binary::Atan2 => atan2,
-        Binary::Max => |a, b| if a.0 > b.0 || a.0 == b.0 && a.1 > b.1 { a } else { b },
-        Binary::Min => |a, b| if a.0 < b.0 || a.0 == b.0 && a.1 < b.1 { a } else { b },
-        Binary::Rem
-        | Binary::And
-        | Binary::Complex
-        | Binary::MulHi
-        | Binary::Or
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr
-        | Binary::Xor => return None,
+        Arithmetic::Add => |a, b| (a.0 + b.0, a.1 + b.1),
+        Arithmetic::Sub => |a, b| (a.0 - b.0, a.1 - b.1),
+        Arithmetic::Mul => mul,
+        Arithmetic::Div => div,
+        Arithmetic::Pow => pow,
+        Arithmetic::Atan2 => atan2,
+        Arithmetic::Max => |a, b| if a.0 > b.0 || a.0 == b.0 && a.1 > b.1 { a } else { b },
+        Arithmetic::Min => |a, b| if a.0 < b.0 || a.0 == b.0 && a.1 < b.1 { a } else { b },
+        Arithmetic::Rem => return None,
     })
 }
 

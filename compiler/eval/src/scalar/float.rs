@@ -1,6 +1,7 @@
 //! Real float arithmetic, in `f64`; the caller flushes operands and rounds results.
 
 use super::special;
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind};
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 use systole_isa::DType;
 
@@ -59,24 +60,17 @@ fn sign(x: f64) -> f64 {
 
 /// The operation on floats with a float result, if it is defined there.
 pub fn binary(op: Binary) -> Option<FloatBinary> {
+    let BinaryKind::Arithmetic(op) = op.kind() else { return None };
     Some(match op {
-        Binary::Add => |a, b| a + b,
-        Binary::Sub => |a, b| a - b,
-        Binary::Mul => |a, b| a * b,
-        Binary::Div => |a, b| a / b,
-        Binary::Rem => |a, b| a % b,
-        Binary::Max => max,
-        Binary::Min => min,
-        Binary::Pow => libm::pow,
-        Binary::Atan2 => libm::atan2,
-        Binary::And
-        | Binary::Complex
-        | Binary::MulHi
-        | Binary::Or
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr
-        | Binary::Xor => return None,
+        Arithmetic::Add => |a, b| a + b,
+        Arithmetic::Sub => |a, b| a - b,
+        Arithmetic::Mul => |a, b| a * b,
+        Arithmetic::Div => |a, b| a / b,
+        Arithmetic::Rem => |a, b| a % b,
+        Arithmetic::Max => max,
+        Arithmetic::Min => min,
+        Arithmetic::Pow => libm::pow,
+        Arithmetic::Atan2 => libm::atan2,
     })
 }
 

@@ -7,7 +7,9 @@ use systole_isa::DType;
 
 /// A method for each row of the table of binary operations.
 macro_rules! binary {
-    ($($op:ident $text:literal $name:ident [$($class:ident)*] $doc:literal,)*) => {
+    ($($kind:ident $what:literal {
+        $($op:ident $text:literal $name:ident [$($class:ident)*] $doc:literal,)*
+    })*) => {
         /// Elementwise operations of two operands.
         ///
         /// Operands of different rank need `broadcast_dimensions`, which name, for each dimension of the lower rank, the
@@ -30,7 +32,7 @@ macro_rules! binary {
         /// assert_eq!(b.get_shape(outer).to_string(), "s32[2,3]");
         /// ```
         impl XlaBuilder {
-            $(
+            $($(
                 #[doc = $doc]
                 ///
                 /// # Errors
@@ -39,7 +41,7 @@ macro_rules! binary {
                     let (l, r) = self.broadcast_pair(stringify!($name), lhs, rhs, broadcast_dimensions)?;
                     self.op(stringify!($name), Op::Binary(Binary::$op), &[l, r])
                 }
-            )*
+            )*)*
 
             /// The older name of [`XlaBuilder::and`].
             ///

@@ -166,61 +166,119 @@ impl Unary {
     }
 }
 
-/// Hands the table of binary operations to the macro `$then`: variant, name in HLO text, name of the builder's method, classes
-/// of element types, a line of documentation.
+/// Hands the table of binary operations to the macro `$then`: by kind, variant, name in HLO text, name of the builder's method,
+/// classes of element types, a line of documentation.
 #[macro_export]
 macro_rules! binary_table {
     ($then:ident) => {
         $then! {
-            Add "add" add [Pred Signed Unsigned Float Complex] "The sum; of truth values, or.",
-            Sub "subtract" sub [Signed Unsigned Float Complex] "The difference.",
-            Mul "multiply" mul [Pred Signed Unsigned Float Complex] "The product; of truth values, and.",
-            Div "divide" div [Signed Unsigned Float Complex] "The quotient; of integers, towards zero.",
-            Rem "remainder" rem [Signed Unsigned Float] "What division leaves, with the dividend's sign.",
-            Max "maximum" max [Pred Signed Unsigned Float Complex] "The larger element; NaN wins; complex numbers by real, then imaginary part.",
-            Min "minimum" min [Pred Signed Unsigned Float Complex] "The smaller element; NaN wins; complex numbers by real, then imaginary part.",
-            Pow "power" pow [Signed Unsigned Float Complex] "The power.",
-            Atan2 "atan2" atan2 [Float Complex] "The angle of the point (`rhs`, `lhs`).",
-            Complex "complex" complex [Float] "A complex number of its parts.",
-            And "and" and [Pred Signed Unsigned] "And, of truth values or bits.",
-            Or "or" or [Pred Signed Unsigned] "Or, of truth values or bits.",
-            Xor "xor" xor [Pred Signed Unsigned] "Exclusive or, of truth values or bits.",
-            Shl "shift-left" shift_left [Signed Unsigned] "Bits moved up.",
-            Sar "shift-right-arithmetic" shift_right_arithmetic [Signed Unsigned] "Bits moved down, the sign repeated.",
-            Shr "shift-right-logical" shift_right_logical [Signed Unsigned] "Bits moved down, zeros after them.",
-            MulHi "mulhi" mul_high [Signed Unsigned] "The upper half of the product of twice the width.",
+            Arithmetic "Of numbers." {
+                Add "add" add [Pred Signed Unsigned Float Complex] "The sum; of truth values, or.",
+                Sub "subtract" sub [Signed Unsigned Float Complex] "The difference.",
+                Mul "multiply" mul [Pred Signed Unsigned Float Complex] "The product; of truth values, and.",
+                Div "divide" div [Signed Unsigned Float Complex] "The quotient; of integers, towards zero.",
+                Rem "remainder" rem [Signed Unsigned Float] "What division leaves, with the dividend's sign.",
+                Max "maximum" max [Pred Signed Unsigned Float Complex] "The larger element; NaN wins; complex numbers by real, then imaginary part.",
+                Min "minimum" min [Pred Signed Unsigned Float Complex] "The smaller element; NaN wins; complex numbers by real, then imaginary part.",
+                Pow "power" pow [Signed Unsigned Float Complex] "The power.",
+                Atan2 "atan2" atan2 [Float Complex] "The angle of the point (`rhs`, `lhs`).",
+            }
+            Join "Of parts." {
+                Complex "complex" complex [Float] "A complex number of its parts.",
+            }
+            Integer "Of integers and bits." {
+                And "and" and [Pred Signed Unsigned] "And, of truth values or bits.",
+                Or "or" or [Pred Signed Unsigned] "Or, of truth values or bits.",
+                Xor "xor" xor [Pred Signed Unsigned] "Exclusive or, of truth values or bits.",
+                Shl "shift-left" shift_left [Signed Unsigned] "Bits moved up.",
+                Sar "shift-right-arithmetic" shift_right_arithmetic [Signed Unsigned] "Bits moved down, the sign repeated.",
+                Shr "shift-right-logical" shift_right_logical [Signed Unsigned] "Bits moved down, zeros after them.",
+                MulHi "mulhi" mul_high [Signed Unsigned] "The upper half of the product of twice the width.",
+            }
         }
     };
 }
 
-macro_rules! binary_enum {
-    ($($name:ident $text:literal $method:ident [$($class:ident)*] $doc:literal,)*) => {
+macro_rules! binary_enums {
+    ($($kind:ident $what:literal {
+        $($name:ident $text:literal $method:ident [$($class:ident)*] $doc:literal,)*
+    })*) => {
         /// Elementwise operations of two operands.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum Binary {
-            $(#[doc = $doc] $name,)*
+            $($(#[doc = $doc] $name,)*)*
         }
 
+        /// A binary operation by its kind.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum BinaryKind {
+            $(#[doc = $what] $kind($kind),)*
+        }
+
+        $(
+            #[doc = $what]
+            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+            pub enum $kind {
+                $(#[doc = $doc] $name,)*
+            }
+        )*
+
         impl Binary {
-            /// All of them.
-            pub const ALL: &[Binary] = &[$(Binary::$name,)*];
+            /// All of them, by kind.
+            pub const ALL: &[Binary] = &[$($(Binary::$name,)*)*];
 
             /// The name in HLO text.
             pub fn name(self) -> &'static str {
-                match self { $(Binary::$name => $text,)* }
+                match self { $($(Binary::$name => $text,)*)* }
+            }
+
+            /// The operation by its kind.
+            pub fn kind(self) -> BinaryKind {
+                match self { $($(Binary::$name => BinaryKind::$kind($kind::$name),)*)* }
             }
 
             /// Whether it is defined on elements of a class of types.
             pub fn takes(self, class: DTypeClass) -> bool {
-                match self { $(Binary::$name => matches!(class, $(DTypeClass::$class)|*),)* }
+                match self { $($(Binary::$name => matches!(class, $(DTypeClass::$class)|*),)*)* }
             }
         }
     };
 }
 
-binary_table!(binary_enum);
+binary_table!(binary_enums);
+
+/// The element of a type that leaves every other alone under an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Neutral {
+    Zero,
+    One,
+    /// Above no other: of floats the negative infinity.
+    Least,
+    /// Below no other: of floats the infinity.
+    Greatest,
+    /// Every bit is set; of truth values the true one.
+    Ones,
+}
 
 impl Binary {
+    /// What leaves others alone under it, on both sides; `None` where nothing does.
+    pub fn neutral(self) -> Option<Neutral> {
+        match self.kind() {
+            BinaryKind::Arithmetic(Arithmetic::Add) | BinaryKind::Integer(Integer::Or | Integer::Xor) => {
+                Some(Neutral::Zero)
+            }
+            BinaryKind::Arithmetic(Arithmetic::Mul) => Some(Neutral::One),
+            BinaryKind::Arithmetic(Arithmetic::Max) => Some(Neutral::Least),
+            BinaryKind::Arithmetic(Arithmetic::Min) => Some(Neutral::Greatest),
+            BinaryKind::Integer(Integer::And) => Some(Neutral::Ones),
+            BinaryKind::Arithmetic(
+                Arithmetic::Sub | Arithmetic::Div | Arithmetic::Rem | Arithmetic::Pow | Arithmetic::Atan2,
+            )
+            | BinaryKind::Integer(Integer::Shl | Integer::Sar | Integer::Shr | Integer::MulHi)
+            | BinaryKind::Join(_) => None,
+        }
+    }
+
     /// The operation of a name in HLO text.
     pub fn from_name(name: &str) -> Option<Binary> {
         Binary::ALL.iter().copied().find(|b| b.name() == name)
@@ -228,24 +286,16 @@ impl Binary {
 
     /// The result of integer arithmetic on known numbers; `None` where it is not defined, overflows, or depends on a type's bits.
     pub fn of_integers(self, x: i64, y: i64) -> Option<i64> {
-        match self {
-            Binary::Add => x.checked_add(y),
-            Binary::Sub => x.checked_sub(y),
-            Binary::Mul => x.checked_mul(y),
-            Binary::Div => x.checked_div(y),
-            Binary::Rem => x.checked_rem(y),
-            Binary::Max => Some(x.max(y)),
-            Binary::Min => Some(x.min(y)),
-            Binary::Pow
-            | Binary::Atan2
-            | Binary::Complex
-            | Binary::And
-            | Binary::Or
-            | Binary::Xor
-            | Binary::Shl
-            | Binary::Sar
-            | Binary::Shr
-            | Binary::MulHi => None,
+        let BinaryKind::Arithmetic(op) = self.kind() else { return None };
+        match op {
+            Arithmetic::Add => x.checked_add(y),
+            Arithmetic::Sub => x.checked_sub(y),
+            Arithmetic::Mul => x.checked_mul(y),
+            Arithmetic::Div => x.checked_div(y),
+            Arithmetic::Rem => x.checked_rem(y),
+            Arithmetic::Max => Some(x.max(y)),
+            Arithmetic::Min => Some(x.min(y)),
+            Arithmetic::Pow | Arithmetic::Atan2 => None,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::fold::number;
 use crate::edit::Emit;
+use systole_hlo::graph::elementwise::Neutral;
 use systole_hlo::graph::{Binary, CompId, Literal, NodeId, Op, Shape};
 use systole_isa::DType;
 
@@ -17,26 +18,13 @@ pub fn combiner(b: &Emit, body: CompId) -> Option<Binary> {
 /// Whether a value changes nothing when combined by an operation.
 pub fn is_identity(op: Binary, l: &Literal) -> bool {
     let Some(v) = number(l) else { return false };
-    match op {
-        Binary::Add => v == 0.0,
-        Binary::Mul => v == 1.0,
-        Binary::Max if l.dtype.is_float() => v == f64::NEG_INFINITY,
-        Binary::Min if l.dtype.is_float() => v == f64::INFINITY,
-        Binary::Or => v == 0.0,
-        Binary::And => l.dtype == DType::Pred && v == 1.0,
-        Binary::Sub
-        | Binary::Div
-        | Binary::Rem
-        | Binary::Max
-        | Binary::Min
-        | Binary::Pow
-        | Binary::Atan2
-        | Binary::Complex
-        | Binary::Xor
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr
-        | Binary::MulHi => false,
+    match op.neutral() {
+        Some(Neutral::Zero) => v == 0.0,
+        Some(Neutral::One) => v == 1.0,
+        Some(Neutral::Least) => l.dtype.is_float() && v == f64::NEG_INFINITY,
+        Some(Neutral::Greatest) => l.dtype.is_float() && v == f64::INFINITY,
+        Some(Neutral::Ones) => l.dtype == DType::Pred && v == 1.0,
+        None => false,
     }
 }
 
@@ -100,26 +88,11 @@ pub fn identity(op: Binary, dtype: DType) -> Option<f64> {
         C::Signed | C::Unsigned | C::Complex if matches!(op, Binary::Add | Binary::Mul) => (0.0, 0.0),
         C::Signed | C::Unsigned | C::Complex => return None,
     };
-    match op {
-        Binary::Add if dtype == DType::Pred => Some(0.0),
-        Binary::Mul if dtype == DType::Pred => Some(1.0),
-        Binary::Add => Some(0.0),
-        Binary::Mul => Some(1.0),
-        Binary::Max => Some(low),
-        Binary::Min => Some(high),
-        Binary::Or => Some(0.0),
-        Binary::And if dtype == DType::Pred => Some(1.0),
-        Binary::Sub
-        | Binary::Div
-        | Binary::Rem
-        | Binary::Pow
-        | Binary::Atan2
-        | Binary::Complex
-        | Binary::And
-        | Binary::Xor
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr
-        | Binary::MulHi => None,
+    match op.neutral()? {
+        Neutral::Zero => Some(0.0),
+        Neutral::One => Some(1.0),
+        Neutral::Least => Some(low),
+        Neutral::Greatest => Some(high),
+        Neutral::Ones => (dtype == DType::Pred).then_some(1.0),
     }
 }

@@ -2,10 +2,11 @@
 
 mod arc;
 
-use super::{Family, constant_f64, family, refused};
+use super::real::{add, bin, div, lit, mul, pick, sub, test, un};
+use super::{Family, family, refused};
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::elementwise::{Function, Signs, UnaryKind};
+use systole_hlo::graph::elementwise::{Arithmetic, Function, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 
 /// A complex number by its parts.
@@ -20,45 +21,9 @@ fn of(x: &Value) -> Z {
     Z { re: x.part(0), im: x.part(1) }
 }
 
-fn un(b: &mut KernelBuilder, op: Unary, x: Value) -> Value {
-    super::unary(b, op, &x, x.dtype)
-}
-
-fn bin(b: &mut KernelBuilder, op: Binary, x: Value, y: Value) -> Value {
-    super::binary(b, op, &x, &y)
-}
-
-fn test(b: &mut KernelBuilder, d: Direction, x: Value, y: Value) -> Value {
-    super::compare(b, d, Order::Partial, &x, &y)
-}
-
-fn add(b: &mut KernelBuilder, x: Value, y: Value) -> Value {
-    bin(b, Binary::Add, x, y)
-}
-
-fn sub(b: &mut KernelBuilder, x: Value, y: Value) -> Value {
-    bin(b, Binary::Sub, x, y)
-}
-
-fn mul(b: &mut KernelBuilder, x: Value, y: Value) -> Value {
-    bin(b, Binary::Mul, x, y)
-}
-
-fn div(b: &mut KernelBuilder, x: Value, y: Value) -> Value {
-    bin(b, Binary::Div, x, y)
-}
-
-fn lit(b: &mut KernelBuilder, value: f64, like: Value) -> Value {
-    constant_f64(b, value, like.dtype)
-}
-
 fn is_zero(b: &mut KernelBuilder, x: Value) -> Value {
     let zero = lit(b, 0.0, x);
     test(b, Direction::Eq, x, zero)
-}
-
-fn pick(b: &mut KernelBuilder, m: Value, x: Value, y: Value) -> Value {
-    super::select(b, &m, &x, &y)
 }
 
 fn zpick(b: &mut KernelBuilder, m: Value, x: Z, y: Z) -> Z {
@@ -427,19 +392,19 @@ fn function(b: &mut KernelBuilder, f: Function, x: Z) -> Z {
 }
 
 /// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let t = x.dtype;
     let (x, y) = (of(x), of(y));
     let r = match op {
-        Binary::Add => zadd(b, x, y),
-        Binary::Sub => zsub(b, x, y),
-        Binary::Mul => zmul(b, x, y),
-        Binary::Div => zdiv(b, x, y),
-        Binary::Pow => zpow(b, x, y),
-        Binary::Max => extreme(b, Direction::Gt, x, y),
-        Binary::Min => extreme(b, Direction::Lt, x, y),
+        Arithmetic::Add => zadd(b, x, y),
+        Arithmetic::Sub => zsub(b, x, y),
+        Arithmetic::Mul => zmul(b, x, y),
+        Arithmetic::Div => zdiv(b, x, y),
+        Arithmetic::Pow => zpow(b, x, y),
+        Arithmetic::Max => extreme(b, Direction::Gt, x, y),
+        Arithmetic::Min => extreme(b, Direction::Lt, x, y),
         // -i log((x + i y) / sqrt(x^2 + y^2)), with HLO's operand order (y, x)
-        Binary::Atan2 => {
+        Arithmetic::Atan2 => {
             let iy = times_i(b, x);
             let n = zadd(b, y, iy);
             let (xx, yy) = (zmul(b, y, y), zmul(b, x, x));
@@ -449,15 +414,7 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
             let l = zlog(b, q);
             times_minus_i(b, l)
         }
-        Binary::And
-        | Binary::Complex
-        | Binary::MulHi
-        | Binary::Or
-        | Binary::Rem
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr
-        | Binary::Xor => refused(op, t),
+        Arithmetic::Rem => refused(op, t),
     };
     Value::from_parts(r.re, r.im)
 }

@@ -1,12 +1,12 @@
 //! f32, and the types that are held as f32: bf16, f16 and 8-bit floats.
 
-use super::refused;
 use super::special32 as special;
+use super::{real, refused};
 use crate::emit::memory::{pack_f8, unpack_f8};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, V};
-use systole_hlo::graph::elementwise::{Function, RealFunction, Rounding, Signs, Test, UnaryKind};
-use systole_hlo::graph::{Binary, Unary};
+use systole_hlo::graph::Unary;
+use systole_hlo::graph::elementwise::{Arithmetic, Function, RealFunction, Rounding, Signs, Test, UnaryKind};
 use systole_isa::{DType, Op};
 
 pub(crate) const SIGN: u32 = 0x8000_0000;
@@ -59,6 +59,11 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     Value::word(t, exact)
 }
 
+/// A function that both widths compute in the same way.
+fn alike(b: &mut KernelBuilder, f: fn(&mut KernelBuilder, Value) -> Value, v: V) -> V {
+    f(b, Value::word(DType::F32, v)).v()
+}
+
 /// A function, to be rounded to the element type.
 fn function(b: &mut KernelBuilder, f: Function, v: V) -> V {
     match f {
@@ -76,12 +81,12 @@ fn function(b: &mut KernelBuilder, f: Function, v: V) -> V {
         Function::Tan => special::tan(b, v),
         Function::Sinh => special::sinh(b, v),
         Function::Cosh => special::cosh(b, v),
-        Function::Asin => special::asin(b, v),
-        Function::Acos => special::acos(b, v),
-        Function::Atan => special::atan(b, v),
-        Function::Asinh => special::asinh(b, v),
-        Function::Acosh => special::acosh(b, v),
-        Function::Atanh => special::atanh(b, v),
+        Function::Asin => alike(b, real::asin, v),
+        Function::Acos => alike(b, real::acos, v),
+        Function::Atan => alike(b, real::atan, v),
+        Function::Asinh => alike(b, real::asinh, v),
+        Function::Acosh => alike(b, real::acosh, v),
+        Function::Atanh => alike(b, real::atanh, v),
     }
 }
 
@@ -104,27 +109,19 @@ fn sign(b: &mut KernelBuilder, v: V) -> V {
 }
 
 /// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let t = x.dtype;
     let (x, y) = (x.v(), y.v());
     let r = match op {
-        Binary::Max => return Value::word(t, b.v2(Op::VMaxF, x, y)),
-        Binary::Min => return Value::word(t, b.v2(Op::VMinF, x, y)),
-        Binary::Rem => return Value::word(t, remainder(b, x, y)),
-        Binary::Add => b.add(x, y),
-        Binary::Sub => b.sub(x, y),
-        Binary::Mul => b.mul(x, y),
-        Binary::Div => b.div(x, y),
-        Binary::Pow => special::pow(b, x, y),
-        Binary::Atan2 => special::atan2(b, x, y),
-        Binary::And
-        | Binary::Or
-        | Binary::Xor
-        | Binary::Complex
-        | Binary::MulHi
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr => refused(op, t),
+        Arithmetic::Max => return Value::word(t, b.v2(Op::VMaxF, x, y)),
+        Arithmetic::Min => return Value::word(t, b.v2(Op::VMinF, x, y)),
+        Arithmetic::Rem => return Value::word(t, remainder(b, x, y)),
+        Arithmetic::Add => b.add(x, y),
+        Arithmetic::Sub => b.sub(x, y),
+        Arithmetic::Mul => b.mul(x, y),
+        Arithmetic::Div => b.div(x, y),
+        Arithmetic::Pow => special::pow(b, x, y),
+        Arithmetic::Atan2 => special::atan2(b, x, y),
     };
     Value::word(t, round_to(b, r, t))
 }

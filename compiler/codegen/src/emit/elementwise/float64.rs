@@ -6,8 +6,8 @@ use super::special64 as special;
 use super::{Family, family, refused};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, M, P};
-use systole_hlo::graph::elementwise::{Rounding, Signs, Test, UnaryKind};
-use systole_hlo::graph::{Binary, Direction, Unary};
+use systole_hlo::graph::elementwise::{Arithmetic, Rounding, Signs, Test, UnaryKind};
+use systole_hlo::graph::{Direction, Unary};
 use systole_isa::{DType, Op};
 
 const SIGN: u32 = 0x8000_0000;
@@ -18,7 +18,11 @@ pub(super) const INF: u32 = 0x7ff0_0000;
 /// The register pair of an f64 value (or of any two words).
 pub fn pair(b: &mut KernelBuilder, x: &Value) -> P {
     let w = Wide::of(x);
-    b.pair(w.lo, w.hi)
+    // Constants are made once, not in every round of a loop.
+    match (b.constant_of(w.lo), b.constant_of(w.hi)) {
+        (Some(lo), Some(hi)) => b.p_imm(i64::from(hi) << 32 | i64::from(lo as u32)),
+        _ => b.pair(w.lo, w.hi),
+    }
 }
 
 /// The f64 value of a register pair.
@@ -116,25 +120,17 @@ fn round_afz(b: &mut KernelBuilder, x: P) -> P {
 }
 
 /// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let (p, q) = (pair(b, x), pair(b, y));
     let r = match op {
-        Binary::Add => b.addd(p, q),
-        Binary::Sub => b.subd(p, q),
-        Binary::Mul => b.muld(p, q),
-        Binary::Div => b.divd(p, q),
-        Binary::Max | Binary::Min => return extreme(b, op, x, y),
-        Binary::Rem => remainder(b, p, q),
-        Binary::Pow => special::pow(b, p, q),
-        Binary::Atan2 => super::trigonometric64::atan2(b, p, q),
-        Binary::And
-        | Binary::Or
-        | Binary::Xor
-        | Binary::Complex
-        | Binary::MulHi
-        | Binary::Shl
-        | Binary::Sar
-        | Binary::Shr => refused(op, DType::F64),
+        Arithmetic::Add => b.addd(p, q),
+        Arithmetic::Sub => b.subd(p, q),
+        Arithmetic::Mul => b.muld(p, q),
+        Arithmetic::Div => b.divd(p, q),
+        Arithmetic::Max | Arithmetic::Min => return extreme(b, op, x, y),
+        Arithmetic::Rem => remainder(b, p, q),
+        Arithmetic::Pow => special::pow(b, p, q),
+        Arithmetic::Atan2 => super::trigonometric64::atan2(b, p, q),
     };
     value(b, r)
 }
@@ -147,11 +143,11 @@ pub fn multiply_add(b: &mut KernelBuilder, x: &Value, y: &Value, z: &Value) -> V
 }
 
 /// Maximum or minimum; NaN if either is; -0 is below +0.
-fn extreme(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+fn extreme(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let (p, q) = (pair(b, x), pair(b, y));
     let (u, w) = (sortable(b, x), sortable(b, y));
     let less = int64::compare(b, Direction::Lt, true, &u, &w);
-    let (first, second) = if op == Binary::Max { (y, x) } else { (x, y) };
+    let (first, second) = if op == Arithmetic::Max { (y, x) } else { (x, y) };
     let r = int64::select(b, less, Wide::of(first), Wide::of(second));
     let (pn, qn) = (b.ptest(Op::PEqD, p, p), b.ptest(Op::PEqD, q, q));
     let r = int64::select(b, pn, r, Wide::of(x));

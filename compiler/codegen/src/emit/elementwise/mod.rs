@@ -3,7 +3,7 @@
 //! One file for each numeric family: [`float32`] (f32, and the types held as f32: bf16, f16, 8-bit floats) with its
 //! expansions in [`special32`], [`int32`] (integers of at most 32 bits), [`int64`], [`float64`] with [`special64`],
 //! [`complex`], [`pred`]; and one for each group of operations that cross families: [`compare`] (with select and
-//! clamp), [`convert`] (with bitcast and reduce-precision), [`constant`] (with iota).
+//! clamp), [`convert`] (with bitcast and reduce-precision), [`constant`] (with iota). [`effort`] says how much each does.
 //!
 //! Invariants:
 //! - a value held as f32 of a narrower float type is always representable in that type: every operation that may leave
@@ -18,12 +18,14 @@ pub mod compare;
 pub mod complex;
 pub mod constant;
 pub mod convert;
+pub mod effort;
 pub mod float32;
 pub mod float64;
 pub mod int32;
 pub mod int64;
 pub mod pred;
 pub mod random;
+mod real;
 pub mod reduction64;
 pub mod special32;
 pub mod special64;
@@ -36,7 +38,7 @@ pub use convert::{bitcast_same_width, convert, reduce_precision};
 use super::Value;
 use crate::emit::operand::Ops;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::elementwise::{Part, UnaryKind};
+use systole_hlo::graph::elementwise::{BinaryKind, Join, Part, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};
 use systole_isa::{DType, dtype::DTypeClass};
 
@@ -90,16 +92,15 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value, result: DType) -> Valu
 /// `op(x, y)` of two values of one type.
 pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
     debug_assert_eq!(x.dtype, y.dtype, "operand types of {op:?}");
-    if op == Binary::Complex {
-        return Value::from_parts(*x, *y);
-    }
-    match family(x.dtype) {
-        Family::Pred => pred::binary(b, op, x, y),
-        Family::Int32 => int32::binary(b, op, x, y),
-        Family::Int64 => int64::binary(b, op, x, y),
-        Family::Float32 => float32::binary(b, op, x, y),
-        Family::Float64 => float64::binary(b, op, x, y),
-        Family::Complex => complex::binary(b, op, x, y),
+    match (op.kind(), family(x.dtype)) {
+        (BinaryKind::Join(Join::Complex), _) => Value::from_parts(*x, *y),
+        (_, Family::Pred) => pred::binary(b, op, x, y),
+        (_, Family::Int32) => int32::binary(b, op, x, y),
+        (_, Family::Int64) => int64::binary(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Float32) => float32::binary(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Float64) => float64::binary(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Complex) => complex::binary(b, op, x, y),
+        (BinaryKind::Integer(_), Family::Float32 | Family::Float64 | Family::Complex) => refused(op, x.dtype),
     }
 }
 

@@ -3,10 +3,11 @@
 //! Polynomials are minimax fits (weighted for relative error) of the functions named beside them.
 
 use super::float32::{ABS, INF, SIGN};
-use crate::emit::operand::Ops;
+use super::real;
+use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, V};
-use std::f32::consts::{FRAC_PI_2, LN_2, PI};
-use systole_isa::Op;
+use std::f32::consts::{FRAC_PI_2, PI};
+use systole_isa::{DType, Op};
 
 /// The magnitude `a` with the sign of `s`.
 fn with_sign_of(b: &mut KernelBuilder, a: V, s: V) -> V {
@@ -143,7 +144,7 @@ pub fn sinh(b: &mut KernelBuilder, x: V) -> V {
 }
 
 /// The arc tangent of q in -1..1.
-fn atan_core(b: &mut KernelBuilder, q: V) -> V {
+pub(super) fn atan_core(b: &mut KernelBuilder, q: V) -> V {
     const P: [f32; 9] = [
         0.9999999848,
         -0.3333307343,
@@ -158,18 +159,6 @@ fn atan_core(b: &mut KernelBuilder, q: V) -> V {
     let z = b.mul(q, q);
     let p = b.poly(z, &P);
     b.mul(p, q)
-}
-
-/// The arc tangent.
-pub fn atan(b: &mut KernelBuilder, x: V) -> V {
-    let a = b.and(x, ABS);
-    let big = b.test(Op::VLtF, 1.0, a);
-    let r = b.div(1.0, a);
-    let q = b.sel(big, r, a);
-    let p = atan_core(b, q);
-    let c = b.sub(FRAC_PI_2, p);
-    let r = b.sel(big, c, p);
-    with_sign_of(b, r, x)
 }
 
 /// The angle of the point (x, y), all quadrants and signed zeros.
@@ -191,84 +180,10 @@ pub fn atan2(b: &mut KernelBuilder, y: V, x: V) -> V {
     with_sign_of(b, p, y)
 }
 
-/// sqrt(1 - x^2) without cancellation.
-fn cofunction(b: &mut KernelBuilder, x: V) -> V {
-    let (low, high) = (b.sub(1.0, x), b.add(x, 1.0));
-    let p = b.mul(low, high);
-    b.v1(Op::ESqrt, p)
-}
-
-/// 2 atan(x / (1 + sqrt(1 - x^2))).
-pub fn asin(b: &mut KernelBuilder, x: V) -> V {
-    let s = cofunction(b, x);
-    let d = b.add(s, 1.0);
-    let q = b.div(x, d);
-    let p = atan_core(b, q);
-    b.add(p, p)
-}
-
-/// 2 atan2(sqrt(1 - x^2), 1 + x).
-pub fn acos(b: &mut KernelBuilder, x: V) -> V {
-    let s = cofunction(b, x);
-    let d = b.add(x, 1.0);
-    let p = atan2(b, s, d);
-    let r = b.add(p, p);
-    let end = b.test(Op::VEqF, x, -1.0);
-    b.sel(end, PI, r)
-}
-
-/// log(x) + log(2) where `x` is above 1e10, else `small`.
-fn or_log_2x(b: &mut KernelBuilder, x: V, small: V) -> V {
-    let l = b.v1(Op::ELog, x);
-    let l = b.add(l, LN_2);
-    let big = b.test(Op::VLtF, 1e10, x);
-    b.sel(big, l, small)
-}
-
-/// log1p(a + a^2 / (1 + sqrt(a^2 + 1))) of the magnitude.
-pub fn asinh(b: &mut KernelBuilder, x: V) -> V {
-    let a = b.and(x, ABS);
-    let z = b.mul(a, a);
-    let u = b.add(z, 1.0);
-    let s = b.v1(Op::ESqrt, u);
-    let d = b.add(s, 1.0);
-    let q = b.div(z, d);
-    let t = b.add(q, a);
-    let l = log1p(b, t);
-    let r = or_log_2x(b, a, l);
-    with_sign_of(b, r, x)
-}
-
-/// log1p(t + sqrt(t (t + 2))) with t = x - 1.
-pub fn acosh(b: &mut KernelBuilder, x: V) -> V {
-    let t = b.sub(x, 1.0);
-    let u = b.add(t, 2.0);
-    let p = b.mul(t, u);
-    let s = b.v1(Op::ESqrt, p);
-    let a = b.add(t, s);
-    let l = log1p(b, a);
-    let r = or_log_2x(b, x, l);
-    // Below -1 the product is positive again.
-    let outside = b.test(Op::VLtF, x, 1.0);
-    b.sel(outside, f32::NAN, r)
-}
-
-/// log1p(2 a / (1 - a)) / 2 of the magnitude.
-pub fn atanh(b: &mut KernelBuilder, x: V) -> V {
-    let a = b.and(x, ABS);
-    let (n, d) = (b.add(a, a), b.sub(1.0, a));
-    let q = b.div(n, d);
-    let l = log1p(b, q);
-    let h = b.mul(l, 0.5);
-    with_sign_of(b, h, x)
-}
-
 /// The logarithm of a positive finite number with bits `i`, as a sum of two f32: (high, low).
 fn log_double(b: &mut KernelBuilder, i: V) -> (V, V) {
     // 2 atanh(s) = 2 s + s^3 P(s^2)
     const P: [f32; 4] = [0.6666666657, 0.4000011835, 0.2855102798, 0.2332700395];
-    const LN2_HIGH: f32 = 0.693_115_234_375;
-    const LN2_LOW: f32 = 3.194_618_3e-5;
     let k = b.subi(i, 0x3f35_04f3);
     let k = b.sar(k, 23);
     let e = b.shl(k, 23);
@@ -291,15 +206,9 @@ fn log_double(b: &mut KernelBuilder, i: V) -> (V, V) {
     let twice = b.add(s, s);
     // plus k log 2
     let kf = b.v1(Op::VCvtS32F32, k);
-    let a = b.mul(kf, LN2_HIGH);
-    let h = b.add(a, twice);
-    let back = b.sub(h, a);
-    let error = b.sub(twice, back);
-    let low = b.fma(kf, LN2_LOW, low);
-    let low = b.add(low, error);
-    let high = b.add(h, low);
-    let back = b.sub(high, h);
-    (high, b.sub(low, back))
+    let [k, twice, low] = [kf, twice, low].map(|v| Value::word(DType::F32, v));
+    let (high, low) = real::log_of_product(b, k, twice, low);
+    (high.v(), low.v())
 }
 
 /// x to the y with C's special cases.
@@ -329,36 +238,8 @@ pub fn pow(b: &mut KernelBuilder, x: V, y: V) -> V {
     let near = b.fma(e, error, e);
     let middle = b.test(Op::VLtF, pa, 80.0);
     let r = b.sel(middle, near, far);
-    let r = pow_special_cases(b, x, i, y, r);
+    let [xv, yv, rv] = [x, y, r].map(|v| Value::word(DType::F32, v));
+    let r = real::pow_special_cases(b, xv, yv, rv).v();
     let itself = b.test(Op::VEqF, y, 1.0);
     b.sel(itself, x, r)
-}
-
-/// The signs, NaNs and ones of `pow`; `r` is the power of the magnitude, `i` the magnitude's bits.
-fn pow_special_cases(b: &mut KernelBuilder, x: V, i: V, y: V, r: V) -> V {
-    let whole = b.v1(Op::VRneF, y);
-    let integer = b.test(Op::VEqF, whole, y);
-    let half = b.mul(y, 0.5);
-    let even = b.v1(Op::VRneF, half);
-    let fraction = b.test(Op::VNeF, even, half);
-    let odd = b.m_and(integer, fraction);
-    let negated = with_sign_of(b, r, x);
-    let r = b.sel(odd, negated, r);
-    // A negative finite number to a broken power.
-    let negative = b.test(Op::VLtF, x, 0.0);
-    let finite = b.test(Op::VLtS, i, INF);
-    let broken = b.m_not(integer);
-    let bad = b.m_and(negative, finite);
-    let bad = b.m_and(bad, broken);
-    let r = b.sel(bad, f32::NAN, r);
-    // 1 to anything, anything to 0, -1 to an infinity.
-    let y_zero = b.test(Op::VEqF, y, 0.0);
-    let x_one = b.test(Op::VEqF, x, 1.0);
-    let x_unit = b.test(Op::VEqI, i, 1.0f32.to_bits());
-    let ya = b.and(y, ABS);
-    let y_infinite = b.test(Op::VEqI, ya, INF);
-    let unit = b.m_and(x_unit, y_infinite);
-    let one = b.m_or(y_zero, x_one);
-    let one = b.m_or(one, unit);
-    b.sel(one, 1.0, r)
 }

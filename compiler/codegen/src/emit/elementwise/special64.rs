@@ -5,9 +5,10 @@
 //! circular ones and their inverses. Polynomials are Taylor series where their remainder is below rounding, else
 //! Chebyshev fits of the functions named beside them.
 
-use super::float64::{abs, neg, with_sign_of};
+use super::float64::{abs, neg, pair, value, with_sign_of};
+use super::real;
 use super::trigonometric64 as trigonometric;
-use crate::emit::operand::Ops;
+use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, P, V};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E};
 use systole_hlo::graph::elementwise::{Function, RealFunction};
@@ -36,13 +37,20 @@ pub fn function(b: &mut KernelBuilder, f: Function, x: P) -> P {
         Function::Sin => trigonometric::sin_cos(b, x).0,
         Function::Cos => trigonometric::sin_cos(b, x).1,
         Function::Tan => trigonometric::tan(b, x),
-        Function::Asin => trigonometric::asin(b, x),
-        Function::Acos => trigonometric::acos(b, x),
-        Function::Atan => trigonometric::atan(b, x),
-        Function::Asinh => trigonometric::asinh(b, x),
-        Function::Acosh => trigonometric::acosh(b, x),
-        Function::Atanh => trigonometric::atanh(b, x),
+        Function::Asin => alike(b, real::asin, x),
+        Function::Acos => alike(b, real::acos, x),
+        Function::Atan => alike(b, real::atan, x),
+        Function::Asinh => alike(b, real::asinh, x),
+        Function::Acosh => alike(b, real::acosh, x),
+        Function::Atanh => alike(b, real::atanh, x),
     }
+}
+
+/// A function that both widths compute in the same way.
+fn alike(b: &mut KernelBuilder, f: fn(&mut KernelBuilder, Value) -> Value, x: P) -> P {
+    let x = value(b, x);
+    let r = f(b, x);
+    pair(b, &r)
 }
 
 /// A function of real numbers.
@@ -364,9 +372,6 @@ pub fn erf_inv(b: &mut KernelBuilder, x: P) -> P {
 
 /// The logarithm of a positive normal number as a sum of two f64: (high, low).
 fn log_double(b: &mut KernelBuilder, x: P) -> (P, P) {
-    // k * LN_2_HEAD is exact.
-    const LN_2_HEAD: f64 = 0.693_147_180_369_123_8;
-    const LN_2_TAIL: f64 = 1.908_214_929_270_587_7e-10;
     let (k, m) = split(b, x);
     let (n, d) = (b.addd(m, -1.0), b.addd(m, 1.0));
     let d1 = b.addd(d, -1.0);
@@ -382,15 +387,9 @@ fn log_double(b: &mut KernelBuilder, x: P) -> (P, P) {
     let p = b.muld(cube, p);
     let low = b.fmad(s_low, 2.0, p);
     let twice = b.addd(s, s);
-    let a = b.muld(k, LN_2_HEAD);
-    let h = b.addd(a, twice);
-    let back = b.subd(h, a);
-    let error = b.subd(twice, back);
-    let low = b.fmad(k, LN_2_TAIL, low);
-    let low = b.addd(low, error);
-    let high = b.addd(h, low);
-    let back = b.subd(high, h);
-    (high, b.subd(low, back))
+    let [k, twice, low] = [k, twice, low].map(|p| value(b, p));
+    let (high, low) = real::log_of_product(b, k, twice, low);
+    (pair(b, &high), pair(b, &low))
 }
 
 /// x to the y with C's special cases.
@@ -413,35 +412,7 @@ pub fn pow(b: &mut KernelBuilder, x: P, y: P) -> P {
     let r = b.fmad(e, error, e);
     let in_range = b.ptest(Op::PLtD, e, f64::INFINITY);
     let r = b.psel(in_range, r, e);
-    pow_special_cases(b, x, y, r)
-}
-
-/// The signs, NaNs and ones of `pow`; `r` is the power of the magnitude.
-fn pow_special_cases(b: &mut KernelBuilder, x: P, y: P, r: P) -> P {
-    let (a, ya) = (abs(b, x), abs(b, y));
-    let whole = b.p1(Op::PRneD, y);
-    let integer = b.ptest(Op::PEqD, whole, y);
-    let half = b.muld(y, 0.5);
-    let even = b.p1(Op::PRneD, half);
-    let even = b.ptest(Op::PEqD, even, half);
-    let fraction = b.m_not(even);
-    let odd = b.m_and(integer, fraction);
-    let negated = with_sign_of(b, r, x);
-    let r = b.psel(odd, negated, r);
-    // A negative finite number to a broken power.
-    let negative = b.ptest(Op::PLtD, x, 0.0);
-    let finite = b.ptest(Op::PLtD, a, f64::INFINITY);
-    let broken = b.m_not(integer);
-    let bad = b.m_and(negative, finite);
-    let bad = b.m_and(bad, broken);
-    let r = b.psel(bad, f64::NAN, r);
-    // 1 to anything, anything to 0, -1 to an infinity.
-    let y_zero = b.ptest(Op::PEqD, y, 0.0);
-    let x_one = b.ptest(Op::PEqD, x, 1.0);
-    let x_unit = b.ptest(Op::PEqD, a, 1.0);
-    let y_infinite = b.ptest(Op::PEqD, ya, f64::INFINITY);
-    let unit = b.m_and(x_unit, y_infinite);
-    let one = b.m_or(y_zero, x_one);
-    let one = b.m_or(one, unit);
-    b.psel(one, 1.0, r)
+    let [x, y, r] = [x, y, r].map(|p| value(b, p));
+    let r = real::pow_special_cases(b, x, y, r);
+    pair(b, &r)
 }

@@ -1,11 +1,11 @@
-//! f64 circular functions, and inverse circular and hyperbolic ones.
+//! f64 circular functions, and the angles that inverse ones are made of ([`super::real`]).
 
 use super::float64::{abs, neg, with_sign_of};
 use super::reduction64;
-use super::special64::{log, log1p, to_s32};
+use super::special64::to_s32;
 use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, P, V};
-use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, PI};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, PI};
 use systole_isa::Op;
 
 /// (-1)^i / (2 i + first)!, for i in 0..N
@@ -84,7 +84,7 @@ pub fn tan(b: &mut KernelBuilder, x: P) -> P {
 }
 
 /// The arc tangent of q in 0..=1; above tan(pi/8) it is pi/4 more than that of (q - 1) / (q + 1).
-fn atan_core(b: &mut KernelBuilder, q: P) -> P {
+pub(super) fn atan_core(b: &mut KernelBuilder, q: P) -> P {
     const C: [f64; 13] = [
         1.0,
         -0.3333333333333332419,
@@ -111,18 +111,6 @@ fn atan_core(b: &mut KernelBuilder, q: P) -> P {
     b.psel(big, up, r)
 }
 
-/// The arc tangent.
-pub fn atan(b: &mut KernelBuilder, x: P) -> P {
-    let a = abs(b, x);
-    let steep = b.ptest(Op::PLtD, 1.0, a);
-    let rcp = b.divd(1.0, a);
-    let q = b.psel(steep, rcp, a);
-    let p = atan_core(b, q);
-    let c = b.subd(FRAC_PI_2, p);
-    let r = b.psel(steep, c, p);
-    with_sign_of(b, r, x)
-}
-
 /// The angle of the point (x, y), all quadrants and signed zeros.
 pub fn atan2(b: &mut KernelBuilder, y: P, x: P) -> P {
     let (ax, ay) = (abs(b, x), abs(b, y));
@@ -146,78 +134,4 @@ pub fn atan2(b: &mut KernelBuilder, y: P, x: P) -> P {
     let (nx, ny) = (b.ptest(Op::PEqD, x, x), b.ptest(Op::PEqD, y, y));
     let numbers = b.m_and(nx, ny);
     b.psel(numbers, r, f64::NAN)
-}
-
-/// sqrt(1 - x^2) without cancellation.
-fn cofunction(b: &mut KernelBuilder, x: P) -> P {
-    let (low, high) = (b.subd(1.0, x), b.addd(x, 1.0));
-    let p = b.muld(low, high);
-    b.p1(Op::PSqrtD, p)
-}
-
-/// 2 atan(x / (1 + sqrt(1 - x^2))).
-pub fn asin(b: &mut KernelBuilder, x: P) -> P {
-    let s = cofunction(b, x);
-    let d = b.addd(s, 1.0);
-    let a = abs(b, x);
-    let q = b.divd(a, d);
-    let p = atan_core(b, q);
-    let r = b.addd(p, p);
-    with_sign_of(b, r, x)
-}
-
-/// 2 atan2(sqrt(1 - x^2), 1 + x).
-pub fn acos(b: &mut KernelBuilder, x: P) -> P {
-    let s = cofunction(b, x);
-    let d = b.addd(x, 1.0);
-    let p = atan2(b, s, d);
-    let r = b.addd(p, p);
-    let end = b.ptest(Op::PEqD, x, -1.0);
-    b.psel(end, PI, r)
-}
-
-/// log(x) + log(2) where `x` is above 1e20, else `small`.
-fn or_log_2x(b: &mut KernelBuilder, x: P, small: P) -> P {
-    let l = log(b, x);
-    let l = b.addd(l, LN_2);
-    let big = b.ptest(Op::PLtD, 1e20, x);
-    b.psel(big, l, small)
-}
-
-/// log1p(a + a^2 / (1 + sqrt(a^2 + 1))) of the magnitude.
-pub fn asinh(b: &mut KernelBuilder, x: P) -> P {
-    let a = abs(b, x);
-    let z = b.muld(a, a);
-    let u = b.addd(z, 1.0);
-    let s = b.p1(Op::PSqrtD, u);
-    let d = b.addd(s, 1.0);
-    let q = b.divd(z, d);
-    let t = b.addd(q, a);
-    let l = log1p(b, t);
-    let r = or_log_2x(b, a, l);
-    with_sign_of(b, r, x)
-}
-
-/// log1p(t + sqrt(t (t + 2))) with t = x - 1.
-pub fn acosh(b: &mut KernelBuilder, x: P) -> P {
-    let t = b.addd(x, -1.0);
-    let u = b.addd(t, 2.0);
-    let p = b.muld(t, u);
-    let s = b.p1(Op::PSqrtD, p);
-    let a = b.addd(t, s);
-    let l = log1p(b, a);
-    let r = or_log_2x(b, x, l);
-    // Below -1 the product is positive again.
-    let outside = b.ptest(Op::PLtD, x, 1.0);
-    b.psel(outside, f64::NAN, r)
-}
-
-/// log1p(2 a / (1 - a)) / 2 of the magnitude.
-pub fn atanh(b: &mut KernelBuilder, x: P) -> P {
-    let a = abs(b, x);
-    let (n, d) = (b.addd(a, a), b.subd(1.0, a));
-    let q = b.divd(n, d);
-    let l = log1p(b, q);
-    let h = b.muld(l, 0.5);
-    with_sign_of(b, h, x)
 }

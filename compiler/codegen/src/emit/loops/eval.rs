@@ -5,6 +5,7 @@ use crate::emit::elementwise;
 use crate::emit::memory::{from_memory, to_memory};
 use crate::emit::value::Value;
 use crate::kernel::{KernelBuilder, M, V};
+use systole_hlo::graph::elementwise::Neutral;
 use systole_hlo::graph::{Binary, Direction, Order};
 use systole_isa::{DType, Op};
 
@@ -238,19 +239,19 @@ fn identity_bytes(op: Binary, t: DType) -> Option<Vec<u8>> {
     };
     let bits = |v: u64| v.to_le_bytes()[..n].to_vec();
     let width = 8 * n as u32;
-    Some(match (op, t.class()) {
-        (Binary::Add, C::Float) => return float(-0.0),
-        (Binary::Mul, C::Float) => return float(1.0),
-        (Binary::Max, C::Float) => return float(f64::NEG_INFINITY),
-        (Binary::Min, C::Float) => return float(f64::INFINITY),
-        (Binary::Mul | Binary::And | Binary::Min, C::Pred) => vec![1],
-        (Binary::Add | Binary::Or | Binary::Max | Binary::Xor, C::Pred) => vec![0],
-        (Binary::Add | Binary::Or | Binary::Xor, C::Signed | C::Unsigned) | (Binary::Max, C::Unsigned) => bits(0),
-        (Binary::And, C::Signed | C::Unsigned) | (Binary::Min, C::Unsigned) => bits(u64::MAX),
-        (Binary::Mul, C::Signed | C::Unsigned) => bits(1),
-        (Binary::Max, C::Signed) if width >= 8 => bits(1 << (width - 1)),
-        (Binary::Min, C::Signed) if width >= 8 => bits((1 << (width - 1)) - 1),
-        _ => return None,
+    Some(match (op.neutral()?, t.class()) {
+        (Neutral::Zero, C::Float) => return float(-0.0),
+        (Neutral::One, C::Float) => return float(1.0),
+        (Neutral::Least, C::Float) => return float(f64::NEG_INFINITY),
+        (Neutral::Greatest, C::Float) => return float(f64::INFINITY),
+        (Neutral::Zero | Neutral::Least, C::Pred) => vec![0],
+        (Neutral::One | Neutral::Greatest | Neutral::Ones, C::Pred) => vec![1],
+        (Neutral::Zero, C::Signed | C::Unsigned) | (Neutral::Least, C::Unsigned) => bits(0),
+        (Neutral::One, C::Signed | C::Unsigned) => bits(1),
+        (Neutral::Ones, C::Signed | C::Unsigned) | (Neutral::Greatest, C::Unsigned) => bits(u64::MAX),
+        (Neutral::Least, C::Signed) => (width >= 8).then(|| bits(1 << (width - 1)))?,
+        (Neutral::Greatest, C::Signed) => (width >= 8).then(|| bits((1 << (width - 1)) - 1))?,
+        (Neutral::Ones, C::Float) | (_, C::Complex) => return None,
     })
 }
 

@@ -9,11 +9,11 @@ use super::eval::{accumulate, emit_body, neutral, select_mask, variable, widen_b
 use super::pick::combine_lanes;
 use super::row::{At, Context, Memo, flatten};
 use super::spec::{Access, Expr, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec};
+use crate::emit::elementwise;
+use crate::emit::elementwise::effort::{Effort, SERIES, effort};
 use crate::emit::value::Value;
 use crate::kernel::build::LoopHints;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, Trips, V};
-use systole_hlo::graph::Binary;
-use systole_hlo::graph::elementwise::{Function, UnaryKind};
 use systole_isa::{ChipConfig, Class, DType};
 
 /// Most tiles of a row block that one loop body handles at once.
@@ -78,21 +78,14 @@ pub fn work(n: &ExprNode) -> u32 {
     let rounded = u32::from(matches!(n.dtype, DType::BF16 | DType::F16));
     let own = match &n.op {
         ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Const(_) | ExprOp::LaneReduce(..) => return 0,
-        ExprOp::Unary(u) => match u.kind() {
-            // One instruction of a unit that takes one every second cycle.
-            UnaryKind::Function(Function::Exp | Function::Log | Function::Rsqrt | Function::Sqrt | Function::Tanh) => 8,
-            UnaryKind::Function(_) | UnaryKind::RealFunction(_) => 16,
-            UnaryKind::Rounding(_)
-            | UnaryKind::Signs(_)
-            | UnaryKind::Part(_)
-            | UnaryKind::Test(_)
-            | UnaryKind::Count(_)
-            | UnaryKind::Logic(_) => 1,
+        ExprOp::Unary(u) => match effort(*u) {
+            Effort::Simple => 1,
+            // The unit takes one every second cycle.
+            Effort::Function => 8,
+            Effort::Series => SERIES,
         },
-        ExprOp::Binary(Binary::Div | Binary::Rem) => 6,
-        ExprOp::Binary(Binary::Pow | Binary::Atan2) => 24,
+        ExprOp::Binary(o) => elementwise::effort::work(*o),
         ExprOp::Index(_)
-        | ExprOp::Binary(_)
         | ExprOp::MultiplyAdd
         | ExprOp::Compare(..)
         | ExprOp::Select
@@ -109,12 +102,7 @@ pub fn work(n: &ExprNode) -> u32 {
 pub fn operations(n: &ExprNode) -> (u32, u32) {
     let rounded = u32::from(matches!(n.dtype, DType::BF16 | DType::F16));
     match &n.op {
-        ExprOp::Unary(u) => match u.kind() {
-            UnaryKind::Function(Function::Exp | Function::Log | Function::Rsqrt | Function::Sqrt | Function::Tanh) => {
-                (rounded, 1)
-            }
-            _ => (work(n), 0),
-        },
+        ExprOp::Unary(u) if effort(*u) == Effort::Function => (rounded, 1),
         _ => (work(n), 0),
     }
 }

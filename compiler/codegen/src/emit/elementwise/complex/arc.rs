@@ -1,7 +1,8 @@
 //! Inverse sine and cosine of complex numbers by the method of Hull, Fairgrieve and Tang: with the distances r and s
 //! from -1 and 1, a = (r + s) / 2 and b = |re| / a, both parts follow without cancellation.
 
-use super::{Z, add, bin, div, lit, magnitude, mul, pick, sub, test, un};
+use super::super::real::{add, bin, div, lit, mul, pick, sub, test, un};
+use super::{Z, magnitude};
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
 use systole_hlo::graph::{Binary, Direction, Unary};
