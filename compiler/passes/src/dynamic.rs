@@ -7,10 +7,8 @@
 pub mod carried;
 mod moves;
 
-use super::edit::Emit;
-use super::inline::is_elementwise;
+use super::edit::{Emit, Rewritten};
 use super::simplify::{combiner, degenerate_map, identity};
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{ArrayShape, CompId, Direction, Node, NodeId, Op, Shape};
 use systole_isa::DType;
 
@@ -25,7 +23,7 @@ pub fn bounds(shape: &Shape) -> Shape {
 
 /// Rewrites one operation.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation begins a dynamic size")]
-pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Rewritten {
     match &n.op {
         Op::GetDimensionSize { dim } => {
             let bound = b.dims(x[0])[*dim];
@@ -102,7 +100,7 @@ fn carry(b: &mut Emit, from: NodeId, to: NodeId, place: impl Fn(usize) -> Option
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others are elementwise, written out, or refused before")]
 fn pass_on(b: &mut Emit, n: &Node, x: &[NodeId], done: NodeId) {
     match &n.op {
-        op if is_elementwise(op) => x.iter().for_each(|&o| carry(b, o, done, Some)),
+        op if op.is_elementwise() => x.iter().for_each(|&o| carry(b, o, done, Some)),
         Op::Broadcast { dims } => carry(b, x[0], done, |d| Some(dims[d])),
         Op::Transpose { permutation } => carry(b, x[0], done, |d| permutation.iter().position(|&p| p == d)),
         Op::Slice { dims } => {

@@ -439,17 +439,20 @@ pub fn reshape_parameters(
     rewrite_with(module, draft, shapes, &mut |_, _, _| Ok(None))
 }
 
+/// What a rule makes of a node: what stands for it, or nothing where it stays.
+pub type Rewritten = Result<Option<NodeId>, CompileError>;
+
 /// Rewrites every node of a module: `rule` gets the emitter, the old node and its new operands and returns what replaces
 /// the node (of the same shape up to layout), or `None` to keep it.
 pub fn rewrite(
     module: Module,
     draft: &mut Draft,
-    rule: &mut dyn FnMut(&mut Emit, &Node, &[NodeId]) -> Result<Option<NodeId>, CompileError>,
+    rule: &mut dyn FnMut(&mut Emit, &Node, &[NodeId]) -> Rewritten,
 ) -> Result<Module, CompileError> {
     rewrite_with(module, draft, &BTreeMap::new(), rule)
 }
 
-type Rule<'r> = &'r mut dyn FnMut(&mut Emit, &Node, &[NodeId]) -> Result<Option<NodeId>, CompileError>;
+type Rule<'r> = &'r mut dyn FnMut(&mut Emit, &Node, &[NodeId]) -> Rewritten;
 
 fn rewrite_with(
     module: Module,

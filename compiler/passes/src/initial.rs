@@ -4,7 +4,7 @@
 //! reduces dimensions of more than 32 elements by windows of 32 first: once for every window, and once at the end. Sums of at
 //! least 4096 `f32` or `f64` are taken at once.
 
-use super::edit::Emit;
+use super::edit::{Emit, Rewritten};
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use super::window::wide_sum;
 use systole_hlo::error::CompileError;
@@ -30,7 +30,7 @@ fn times(sizes: &[u64], dims: &[usize], whole: bool) -> u64 {
 }
 
 /// Rewrites a reduction of one array by one operation.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     let Op::Reduce { dims, body } = &n.op else { return Ok(None) };
     let &[x, init] = operands else { return Ok(None) };
     let dtype = b.dtype(x);

@@ -5,9 +5,8 @@
 //! Arrays put beside each other along the last dimension element by element (rotations of pairs of features) are the other way
 //! round: there each is spread out along the lanes, and elements are chosen by their place.
 
-use super::edit::Emit;
+use super::edit::{Emit, Rewritten};
 use super::simplify::splat_number;
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op, PadDim};
 use systole_isa::DType;
 
@@ -73,7 +72,7 @@ fn spread_out(b: &mut Emit, to: &[u64], x: NodeId) -> Option<NodeId> {
 }
 
 /// Rewrites one sum, or one reshape.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     if let (Op::Reshape, Some(to)) = (&n.op, n.shape.as_array()) {
         return Ok(spread_out(b, &to.dims, operands[0]));
     }

@@ -8,7 +8,6 @@
 //! (see [`super::transfers`]).
 
 use super::edit::{Draft, Emit, reachable, rewrite};
-use super::inline::is_elementwise;
 use super::loops::{element_of_parameter, is_handed_on};
 use super::make::{array, inverse};
 use super::simplify::degenerate_map;
@@ -152,7 +151,7 @@ fn is_free(comp: &Computation, n: &Node) -> bool {
     }
     let of_rank = |o: &NodeId| comp.node(*o).shape.as_array().is_some_and(|x| [0, a.rank()].contains(&x.rank()));
     match &n.op {
-        op if is_elementwise(op) => n.operands.iter().all(of_rank),
+        op if op.is_elementwise() => n.operands.iter().all(of_rank),
         Op::Broadcast { .. } | Op::Iota { .. } | Op::Slice { .. } | Op::Pad { .. } | Op::Concatenate { .. } => true,
         Op::Reverse { .. } => true,
         Op::DynamicSlice { sizes } => n.operands.len() == sizes.len() + 1,

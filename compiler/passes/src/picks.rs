@@ -3,11 +3,9 @@
 //! A reduction of pairs has a kernel of its own, before which the product's result is an array. Reductions of one result are part of
 //! other kernels, and chains of them behind a product are done strip by strip.
 
-use super::edit::Emit;
-use super::inline::is_elementwise;
+use super::edit::{Emit, Rewritten};
 use super::simplify::{identity, is_identity, scalar_of, splat_number};
 use systole_hlo::analysis::pick::PickBody;
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op};
 use systole_isa::DType;
 
@@ -15,7 +13,7 @@ use systole_isa::DType;
 const BETWEEN: usize = 32;
 
 /// Rewrites one reduction.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     Ok(apart(b, n, operands))
 }
 
@@ -60,7 +58,7 @@ fn of_product(b: &Emit, x: NodeId) -> bool {
         if matches!(op, Op::Dot { .. }) {
             return true;
         }
-        if is_elementwise(op) || matches!(op, Op::Reshape) {
+        if op.is_elementwise() || matches!(op, Op::Reshape) {
             open.extend(&b.node(at).operands);
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! What core operations are is said by the table of operations; a [`CoreModule`] has no others.
 
-use crate::edit::{Draft, Emit, rewrite};
+use crate::edit::{Draft, Emit, Rewritten, rewrite};
 use crate::{
     check, collective, columns, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, picks, pieces,
     rows, shifts, siblings, squeeze, strips, transfers, window,
@@ -260,7 +260,7 @@ pub const PASSES: &[Pass] = &[
     },
 ];
 
-fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     Ok(if n.op == Op::OptBarrier { Some(operands[0]) } else { None })
 }
 

@@ -6,7 +6,6 @@
 //! column by column.
 
 use super::edit::Emit;
-use super::inline::is_elementwise;
 use std::collections::BTreeSet;
 use systole_hlo::graph::{CompId, Gather, Node, NodeId, Op, Scatter, Shape};
 use systole_isa::Layout;
@@ -47,7 +46,7 @@ impl WholeRows {
         let done = match &n.op {
             Op::Gather(g) => self.gathered(b, g, operands, &own.dims)?,
             Op::Scatter(s) => self.scattered(b, s, operands, &own.dims)?,
-            op if is_elementwise(op) => self.elementwise(b, n, operands)?,
+            op if op.is_elementwise() => self.elementwise(b, n, operands)?,
             _ => return None,
         };
         self.done.insert((b.place().0, done));

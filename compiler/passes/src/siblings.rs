@@ -6,7 +6,6 @@
 //! Sums along the last dimension alone stay: they are computed inside of what uses their rows.
 
 use super::edit::{Draft, base_name, reachable};
-use super::inline::is_elementwise;
 use rustc_hash::FxHashSet;
 use systole_hlo::graph::{ArrayShape, CompId, Computation, Module, Node, NodeId, Op, Shape};
 
@@ -145,7 +144,7 @@ fn arrays_read(c: &Computation, id: NodeId) -> FxHashSet<NodeId> {
             continue;
         }
         let n = c.node(at);
-        if is_elementwise(&n.op) {
+        if n.op.is_elementwise() {
             stack.extend(&n.operands);
         } else if !matches!(n.op, Op::Broadcast { .. } | Op::Iota { .. } | Op::Constant(_)) {
             arrays.insert(at);

@@ -4,21 +4,19 @@
 //! once; where its users are squeezed as well, the two reshapes cancel, so that whole chains of operations share one shape
 //! and reshapes remain only at the entry's boundary and around operations that need such dimensions.
 
-use super::edit::Emit;
-use super::inline::is_elementwise;
+use super::edit::{Emit, Rewritten};
 use super::make::array;
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Node, NodeId, Op, PadDim, Shape, SliceDim, WindowDim};
 
 /// Squeezes one operation.
 #[allow(clippy::wildcard_enum_match_arm, reason = "there is no rule for the others: they stay as they are")]
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     let bounded = |s: &Shape| s.leaves().iter().any(|a| a.dynamic.contains(&true));
     if bounded(&n.shape) || operands.iter().any(|&o| bounded(b.shape(o))) {
         return Ok(None);
     }
     let squeezed = match &n.op {
-        op if is_elementwise(op) => elementwise(b, n, operands),
+        op if op.is_elementwise() => elementwise(b, n, operands),
         Op::Transpose { permutation } => transpose(b, permutation, operands[0]),
         Op::Reduce { dims, .. } => reduce(b, n, dims, operands),
         Op::Slice { dims } => slice(b, dims, operands[0]),

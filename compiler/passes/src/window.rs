@@ -3,7 +3,7 @@
 
 pub mod pools;
 
-use super::edit::Emit;
+use super::edit::{Emit, Rewritten};
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Node, NodeId, Op, PadDim, Shape, WindowDim};
@@ -13,7 +13,7 @@ use systole_isa::DType;
 const NARROW_WINDOW: u64 = 64;
 
 /// Rewrites a windowed reduction, for a chip of so many bytes of vector memory.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Rewritten {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
     lowered(b, Windows { xs, inits, window, body: *body, vmem }).map(Some)
@@ -100,7 +100,7 @@ fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
 
 /// Long rows, all of which together are too much for vector memory, end where a register does: then strips of them come one
 /// after the other.
-fn whole_lanes(b: &mut Emit, whole: Windows<'_>) -> Result<Option<NodeId>, CompileError> {
+fn whole_lanes(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
     let Windows { xs, inits, window, vmem, .. } = whole;
     let dims = b.dims(xs[0]).to_vec();
     let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
@@ -136,7 +136,7 @@ const STRIPS: u64 = 64;
 const LARGE: u64 = 1 << 14;
 
 /// Windows along the last dimension of a large array: another dimension is last, or they are reduced by shifts.
-fn off_lanes(b: &mut Emit, whole: Windows<'_>) -> Result<Option<NodeId>, CompileError> {
+fn off_lanes(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
     let Windows { xs, window, .. } = whole;
     let dims = b.dims(xs[0]).to_vec();
     let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
@@ -163,7 +163,7 @@ fn turned(b: &mut Emit, whole: Windows<'_>, order: &[usize]) -> Result<NodeId, C
 
 /// A windowed reduction by doubling distances along one dimension, and the rest as it is; `None` if it is none of one
 /// operation.
-fn doubled(b: &mut Emit, whole: Windows<'_>, dim: usize) -> Result<Option<NodeId>, CompileError> {
+fn doubled(b: &mut Emit, whole: Windows<'_>, dim: usize) -> Rewritten {
     let Windows { window, body, .. } = whole;
     let (&[x], &[init]) = (whole.xs, whole.inits) else { return Ok(None) };
     let Some(op) = combiner(b, body) else { return Ok(None) };
@@ -366,7 +366,7 @@ impl Scan {
 
     /// A scan of one array along its last dimension from what changes nothing: in lines of [`LINE`], many of them with their places
     /// as the first dimension, few by doubling distances; then over the lines' totals.
-    fn by_lanes(&self, b: &mut Emit, whole: Windows<'_>) -> Result<Option<NodeId>, CompileError> {
+    fn by_lanes(&self, b: &mut Emit, whole: Windows<'_>) -> Rewritten {
         let (&[x], &[init]) = (whole.xs, whole.inits) else { return Ok(None) };
         let dims = b.dims(x).to_vec();
         let n = dims[self.dim];
@@ -453,7 +453,7 @@ pub(super) fn wide_sum(b: &Emit, body: CompId, dtype: DType) -> Option<Binary> {
 }
 
 /// Takes sums and products of narrow floats in f32.
-pub fn accumulate(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn accumulate(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     let Op::Reduce { dims, body } = &n.op else { return Ok(None) };
     let &[x, init] = operands else { return Ok(None) };
     let from = b.dtype(x);

@@ -248,25 +248,15 @@ impl<'a> Out<'a> {
         dims: &[u64],
     ) -> Result<NodeId, CompileError> {
         self.channel += 1;
-        let joins = match kind {
+        let (groups, joins) = match kind {
+            CollectiveKind::Permute { .. } => (Vec::new(), false),
             CollectiveKind::AllReduce { .. }
             | CollectiveKind::AllGather { .. }
-            | CollectiveKind::ReduceScatter { .. } => true,
+            | CollectiveKind::ReduceScatter { .. } => (self.mesh.groups(axes), true),
             CollectiveKind::AllToAll { .. }
-            | CollectiveKind::Permute { .. }
             | CollectiveKind::Broadcast
             | CollectiveKind::RaggedAllToAll
-            | CollectiveKind::Reduce { .. } => false,
-        };
-        let groups = match kind {
-            CollectiveKind::Permute { .. } => Vec::new(),
-            CollectiveKind::AllReduce { .. }
-            | CollectiveKind::AllGather { .. }
-            | CollectiveKind::ReduceScatter { .. }
-            | CollectiveKind::AllToAll { .. }
-            | CollectiveKind::Broadcast
-            | CollectiveKind::RaggedAllToAll
-            | CollectiveKind::Reduce { .. } => self.mesh.groups(axes),
+            | CollectiveKind::Reduce { .. } => (self.mesh.groups(axes), false),
         };
         // Global ids number replicas too.
         let groups = match joins {

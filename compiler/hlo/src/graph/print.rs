@@ -5,6 +5,7 @@
 
 use super::names::{ALGORITHMS, DIRECTIONS, DISTRIBUTIONS, FFT_KINDS, PRECISIONS, TRANSPOSES, name_in};
 use super::print_literal::literal;
+use super::table::plain;
 use super::{
     Collective, CollectiveKind, CompId, Computation, Conv, DotDims, Gather, Module, Node, NodeId, Op, Order, Precision,
     Scatter, Shape, TriangularTranspose, WindowDim,
@@ -202,31 +203,7 @@ impl Attributes<'_, '_> {
 
     fn op(&mut self, op: &Op) {
         match op {
-            Op::Parameter { .. }
-            | Op::Constant(_)
-            | Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Select
-            | Op::Clamp
-            | Op::Convert
-            | Op::BitcastConvert
-            | Op::StochasticConvert
-            | Op::Reshape
-            | Op::DynamicReshape
-            | Op::Copy
-            | Op::Bitcast
-            | Op::DynamicUpdateSlice
-            | Op::Tuple
-            | Op::OptBarrier
-            | Op::AfterAll
-            | Op::AddDependency
-            | Op::Domain
-            | Op::ReplicaId
-            | Op::PartitionId
-            | Op::AsyncUpdate
-            | Op::AsyncDone
-            | Op::CopyStart
-            | Op::CopyDone => {}
+            plain!() | Op::Parameter { .. } | Op::Constant(_) | Op::Unary(_) | Op::Binary(_) => {}
             Op::Iota { dim } => self.put("iota_dimension", dim),
             Op::Compare { direction, order } => {
                 self.put("direction", name_in(&DIRECTIONS, direction));

@@ -56,6 +56,12 @@ macro_rules! operations {
         attributed { $($p:pat => $name:literal, $family:ident, $effect:ident, $calls:expr;)* }
         derived { $($d:pat => $d_name:expr, $d_family:ident, $d_effect:expr, $d_calls:expr;)* }
     ) => {
+        /// Matches the operations without attributes.
+        macro_rules! plain {
+            () => { $(Op::$plain)|* };
+        }
+        pub(crate) use plain;
+
         #[allow(unused_variables, reason = "each column uses the attributes it needs")]
         impl Op {
             /// The operations without attributes.
@@ -196,6 +202,13 @@ impl Op {
     /// The operation without attributes of that name in HLO text.
     pub fn plain(name: &str) -> Option<Op> {
         Op::PLAIN.iter().find(|op| op.name() == name).cloned()
+    }
+
+    /// Whether each element of the result depends on the operands' elements at its place only.
+    pub fn is_elementwise(&self) -> bool {
+        // Passes make others of the family of these two.
+        let becomes = matches!(self, Op::Clamp | Op::StochasticConvert);
+        becomes || self.family() == Family::Pointwise && !matches!(self, Op::Iota { .. })
     }
 
     /// The computations that the operation calls.

@@ -7,7 +7,6 @@
 
 use super::{Spec, pack};
 use crate::edit::Emit;
-use crate::inline::is_elementwise;
 use crate::make::window_outputs;
 use systole_hlo::graph::{NodeId, Op, PadDim, Shape, WindowDim};
 
@@ -148,7 +147,7 @@ pub(super) fn is_dense(b: &Emit, x: NodeId, depth: u32) -> bool {
         Op::Parameter { .. } | Op::Constant(_) => true,
         Op::Broadcast { dims } => dims.is_empty(),
         Op::Reshape => depth > 0 && is_dense(b, n.operands[0], depth - 1),
-        op if is_elementwise(op) => {
+        op if op.is_elementwise() => {
             let same = |o: NodeId| b.rank(o) == 0 || b.dims(o) == b.dims(x) && is_dense(b, o, depth - 1);
             depth > 0 && n.operands.iter().all(|&o| same(o))
         }
@@ -162,7 +161,7 @@ pub(super) fn flat(b: &mut Emit, x: NodeId, at: usize) -> NodeId {
     let mut sizes = b.dims(x).to_vec();
     let last = sizes.remove(at + 1);
     sizes[at] *= last;
-    if !is_elementwise(&n.op) {
+    if !n.op.is_elementwise() {
         return b.reshape(x, &sizes);
     }
     let operands: Vec<NodeId> = n.operands.iter().map(|&o| if b.rank(o) == 0 { o } else { flat(b, o, at) }).collect();

@@ -7,9 +7,8 @@
 
 use super::{ROW_GROUP, Spec, padded, positions};
 use crate::dot::types::{self, TypePlan, sum_type};
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use crate::make::{inverse, whole};
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, DotDims, NodeId, Op, PadDim, SliceDim, WindowDim};
 use systole_isa::DType;
 
@@ -87,7 +86,7 @@ pub fn lower(b: &mut Emit, s: &Spec) -> NodeId {
 
 /// A convolution whose `groups` batch groups are an image and a feature each, over the whole of it: a sum for each output
 /// position and group, some images at a time. `None` if it is something else.
-pub fn depthwise(b: &mut Emit, s: &Spec, groups: u64) -> Result<Option<NodeId>, CompileError> {
+pub fn depthwise(b: &mut Emit, s: &Spec, groups: u64) -> Rewritten {
     let n = s.spatial();
     let outputs = s.outputs(b);
     let places: u64 = outputs.iter().product();

@@ -21,7 +21,7 @@ mod stack;
 mod taps;
 
 use super::dot::types::{self, TypePlan};
-use super::edit::Emit;
+use super::edit::{Emit, Rewritten};
 use super::make::{array, inverse, window_outputs};
 use crate::options::PassOptions;
 use crate::simplify::embeds;
@@ -117,12 +117,7 @@ fn positions(sizes: &[u64]) -> Vec<Vec<u64>> {
 }
 
 /// Rewrites a convolution.
-pub fn rule(
-    b: &mut Emit,
-    n: &Node,
-    operands: &[NodeId],
-    options: &PassOptions,
-) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) -> Rewritten {
     let Op::Convolution(conv) = &n.op else { return Ok(None) };
     let to = array(&n.shape);
     let d = &conv.dims;

@@ -4,7 +4,7 @@
 //! place: they are a convolution of the input itself by those positions alone. The `d` results are put beside each other.
 
 use super::{Spec, padded, typed};
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, PadDim, SliceDim, WindowDim};
 
@@ -15,7 +15,7 @@ const CHANNELS: u64 = 2;
 const PLACES: u64 = 16;
 
 /// The convolution, if a dimension of its input is spread out so that this is worth it.
-fn lower(b: &mut Emit, s: &Spec) -> Result<Option<NodeId>, CompileError> {
+fn lower(b: &mut Emit, s: &Spec) -> Rewritten {
     let wide = s.features(b) * CHANNELS >= s.lanes;
     let outputs = s.outputs(b);
     let apart = |(i, w): (usize, &WindowDim)| {

@@ -9,11 +9,10 @@ pub mod turned;
 pub mod types;
 pub mod unsplit;
 
-use super::edit::Emit;
+use super::edit::{Emit, Rewritten};
 use super::make::array;
 use crate::options::PassOptions;
 use crate::simplify::degenerate_map;
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Conv, ConvDims, DotDims, Node, NodeId, Op, Precision, Shape, WindowDim};
 use systole_isa::DType;
 
@@ -40,12 +39,7 @@ struct Plan {
 }
 
 /// Rewrites a dot.
-pub fn rule(
-    b: &mut Emit,
-    n: &Node,
-    operands: &[NodeId],
-    options: &PassOptions,
-) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) -> Rewritten {
     let Op::Dot { dims, precision } = &n.op else { return Ok(None) };
     let to = array(&n.shape);
     let given = (exposed(b, operands[0]), exposed(b, operands[1]));

@@ -5,10 +5,9 @@
 //! dimensions may take any order, and an operand may have its free dimensions in the order of the transposed result.
 
 use super::{Parts, best_plan, parts, repeated};
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use crate::make::array;
 use crate::options::PassOptions;
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{DotDims, Node, NodeId, Op, Precision};
 use systole_isa::DType;
 
@@ -21,12 +20,7 @@ struct Turned {
 }
 
 /// Rewrites a dot, or the transpose of a dot that has no other user.
-pub fn rule(
-    b: &mut Emit,
-    n: &Node,
-    operands: &[NodeId],
-    options: &PassOptions,
-) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) -> Rewritten {
     if let Op::Dot { dims, precision } = &n.op {
         let identity: Vec<usize> = (0..array(&n.shape).dims.len()).collect();
         return Ok(moved(b, n, (operands[0], operands[1]), (dims, *precision), &identity, options));

@@ -19,7 +19,6 @@
 //! Nothing is computed twice: where something else wants the split form, a chain stays as it is.
 
 use crate::edit::{Draft, Emit, reachable, rewrite};
-use crate::inline::is_elementwise;
 use crate::make::array;
 use rustc_hash::FxHashMap;
 use std::ops::Range;
@@ -230,7 +229,7 @@ impl Search<'_> {
         let n = self.comp.node(id);
         let a = self.shape(id)?;
         match &n.op {
-            op if is_elementwise(op) => {
+            op if op.is_elementwise() => {
                 let same = |o: &&NodeId| self.shape(**o).is_some_and(|x| x.dims == a.dims);
                 let m = n.operands.iter().filter(same).find_map(|o| self.of(*o))?.clone();
                 let small = |o: &&NodeId| self.shape(**o).is_some_and(|x| x.dtype.bits() >= a.dtype.bits());
@@ -454,7 +453,7 @@ fn merged(b: &mut Emit, n: &Node, operands: &[NodeId], m: &Merged) -> Option<Nod
         return apart(b, (operands, &a.dims), (dims, &m.dims), *body);
     }
     let whole = match &n.op {
-        op if is_elementwise(op) => {
+        op if op.is_elementwise() => {
             let xs: Vec<NodeId> = operands.iter().map(|&o| operand(b, o, &m.dims)).collect();
             b.emit(op.clone(), &xs, Shape::array(a.dtype, &m.dims))
         }

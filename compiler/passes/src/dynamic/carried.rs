@@ -3,7 +3,7 @@
 //! The old bodies are called with the arrays put together again, and their results are taken apart.
 
 use super::bounds;
-use crate::edit::{Draft, Emit, rewrite};
+use crate::edit::{Draft, Emit, Rewritten, rewrite};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{ArrayShape, CompId, Module, Node, NodeId, Op, Shape};
 use systole_isa::DType;
@@ -20,7 +20,7 @@ pub fn run(module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
 
 /// Rewrites a `while` or a `conditional`.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation carries values around")]
-fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Rewritten {
     match &n.op {
         Op::While { condition, body } if is_sized(&n.shape) => {
             let state = apart(b, x[0]);

@@ -1,7 +1,7 @@
 //! Operations that move elements along a dimension of dynamic size.
 
 use super::{bounds, carry, keep, neutral};
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use crate::make::array;
 use crate::simplify::degenerate_map;
 use systole_hlo::error::CompileError;
@@ -16,7 +16,7 @@ fn size(b: &mut Emit, x: NodeId, d: usize) -> NodeId {
 
 /// Rewrites an operation along a dimension whose size is not its bound; `None`: it is not one.
 #[allow(clippy::wildcard_enum_match_arm, reason = "the caller asks the other families next")]
-pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Rewritten {
     let sized = |b: &Emit, d: usize| b.size_of(x[0], d).is_some();
     Ok(match &n.op {
         Op::Concatenate { dim } if x.iter().any(|&o| b.size_of(o, *dim).is_some()) => {

@@ -14,7 +14,7 @@ pub mod own;
 
 use super::index::as_s32;
 use super::packed;
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use crate::make::{array, inverse, whole};
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
@@ -208,13 +208,7 @@ const NARROW: u64 = 8;
 const MANY_ROWS: u64 = 1 << 15;
 
 /// Slices of one element (or a few, of very many): `[n, slice sizes..]` without sizes of 1, `None` if they are rows.
-fn elements(
-    b: &mut Emit,
-    x: NodeId,
-    indexed: &[Indexed],
-    g: &Gather,
-    batch: &[u64],
-) -> Result<Option<NodeId>, CompileError> {
+fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u64]) -> Rewritten {
     let dims = b.dims(x).to_vec();
     let n: u64 = batch.iter().product();
     let whole = |d: usize| g.slice_sizes[d] == dims[d] || indexed.iter().any(|i| i.dim == d && g.slice_sizes[d] == 1);

@@ -21,15 +21,14 @@ mod sort;
 mod top_k;
 mod triangular;
 
-use super::edit::Emit;
+use super::edit::{Emit, Rewritten};
 use super::make::array;
 use crate::options::PassOptions;
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Node, NodeId, Op};
 
 /// Expands one operation.
 #[allow(clippy::wildcard_enum_match_arm, reason = "core operations stay; the type of the passes' result has no others")]
-pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewritten {
     Ok(match &n.op {
         Op::BatchNormTraining { epsilon, feature } => Some(batch_norm::training(b, x, *epsilon, *feature)),
         Op::BatchNormInference { epsilon, feature } => Some(batch_norm::inference(b, x, *epsilon, *feature)),

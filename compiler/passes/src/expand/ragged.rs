@@ -4,7 +4,7 @@
 //! for each run. A pair multiplies the whole tile by the run's matrix and keeps the run's rows; where the ragged dimension is
 //! contracted it takes the run's rows only and adds the product to the run's result.
 
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use crate::make::array;
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
@@ -28,7 +28,7 @@ pub fn lower(
     x: &[NodeId],
     (dims, ragged, group, precision): (&DotDims, usize, &[usize], Precision),
     options: &PassOptions,
-) -> Result<Option<NodeId>, CompileError> {
+) -> Rewritten {
     let (&[lk], &[rk]) = (&dims.lhs_contracting[..], &dims.rhs_contracting[..]) else { return Ok(None) };
     let plain = dims.lhs_batch.is_empty() && b.rank(x[0]) == 2 && b.rank(x[2]) == 1;
     let out = array(&n.shape);
@@ -49,7 +49,7 @@ pub fn lower(
                 apart: MOVES * made,
             };
             let tile = pair.tile(b.dims(lhs)[0], options);
-            rows(b, (lhs, rhs, x[2]), tile, precision, out.dtype)?
+            rows(b, &Ragged { lhs, rhs, sizes: x[2], most: tile, precision, dtype: out.dtype })?
         }
         [] if plain && b.rank(x[1]) == 2 && lk == ragged => {
             // [rows, M] and [rows, N].
@@ -65,7 +65,7 @@ pub fn lower(
                 apart: 0,
             };
             let tile = pair.tile(b.dims(lhs)[0], options);
-            runs(b, (lhs, rhs, x[2]), tile, precision, out.dtype)?
+            runs(b, &Ragged { lhs, rhs, sizes: x[2], most: tile, precision, dtype: out.dtype })?
         }
         _ => return Ok(None),
     };
@@ -223,57 +223,72 @@ fn contracting(lhs: usize, rhs: usize) -> DotDims {
     DotDims { lhs_batch: Vec::new(), rhs_batch: Vec::new(), lhs_contracting: vec![lhs], rhs_contracting: vec![rhs] }
 }
 
-/// `[rows, N]`: each run of rows of `[rows, K]` with its own `[K, N]`.
-fn rows(
-    b: &mut Emit,
-    (lhs, rhs, sizes): (NodeId, NodeId, NodeId),
+/// Operands of a product by runs of rows, with the rows of a tile at most and what is made of them.
+struct Ragged {
+    lhs: NodeId,
+    rhs: NodeId,
+    sizes: NodeId,
     most: u64,
     precision: Precision,
     dtype: DType,
+}
+
+/// Where a pair of a tile and a run is: their numbers, and the rows of the tile that are the run's.
+struct Place {
+    tile: NodeId,
+    run: NodeId,
+    rows: (NodeId, NodeId),
+}
+
+/// Changes an array of matrices for every pair: `f` gets it with both operands, and makes the next one.
+fn each_pair(
+    b: &mut Emit,
+    p: &Pairs,
+    arrays: [NodeId; 3],
+    f: impl FnOnce(&mut Emit, [NodeId; 3], &Place) -> NodeId,
 ) -> Result<NodeId, CompileError> {
-    let (m, n) = (b.dims(lhs)[0], b.dims(rhs)[2]);
-    let p = pairs(b, m, most, sizes);
-    let lhs = tiled(b, lhs, &p);
-    let empty = b.splat(dtype, &[p.tiles, p.tile, n], 0.0);
-    let state = [empty, lhs, rhs, p.tile_of, p.run_of, p.first, p.end];
+    let state = [&arrays[..], &[p.tile_of, p.run_of, p.first, p.end]].concat();
     let done = b.counted_loop("ragged-dot", p.count, &state, |b, counter, s| {
-        let [t, g, first, end] = [3, 4, 5, 6].map(|i| at(b, s[i], counter));
-        let (x, w, old) = (matrix(b, s[1], t), matrix(b, s[2], g), matrix(b, s[0], t));
-        let product = b.dot(x, w, contracting(1, 0), precision, dtype);
-        let own = own_rows(b, (first, end), &[p.tile, n]);
-        let new = b.select(own, product, old);
-        let out = put(b, s[0], new, t);
+        let [tile, run, first, end] = [3, 4, 5, 6].map(|i| at(b, s[i], counter));
+        let out = f(b, [s[0], s[1], s[2]], &Place { tile, run, rows: (first, end) });
         Ok([&[out][..], &s[1..]].concat())
     })?;
-    let flat = b.reshape(done[0], &[p.tiles * p.tile, n]);
+    Ok(done[0])
+}
+
+/// `[rows, N]`: each run of rows of `[rows, K]` with its own `[K, N]`.
+fn rows(b: &mut Emit, r: &Ragged) -> Result<NodeId, CompileError> {
+    let (m, n) = (b.dims(r.lhs)[0], b.dims(r.rhs)[2]);
+    let p = pairs(b, m, r.most, r.sizes);
+    let lhs = tiled(b, r.lhs, &p);
+    let empty = b.splat(r.dtype, &[p.tiles, p.tile, n], 0.0);
+    let done = each_pair(b, &p, [empty, lhs, r.rhs], |b, [out, lhs, rhs], at| {
+        let (x, w, old) = (matrix(b, lhs, at.tile), matrix(b, rhs, at.run), matrix(b, out, at.tile));
+        let product = b.dot(x, w, contracting(1, 0), r.precision, r.dtype);
+        let own = own_rows(b, at.rows, &[p.tile, n]);
+        let new = b.select(own, product, old);
+        put(b, out, new, at.tile)
+    })?;
+    let flat = b.reshape(done, &[p.tiles * p.tile, n]);
     Ok(b.slice_dim(flat, 0, 0, m, 1))
 }
 
 /// `[runs, M, N]`: the product of each run of rows of `[rows, M]` and `[rows, N]`.
-fn runs(
-    b: &mut Emit,
-    (lhs, rhs, sizes): (NodeId, NodeId, NodeId),
-    most: u64,
-    precision: Precision,
-    dtype: DType,
-) -> Result<NodeId, CompileError> {
-    let (k, m, n) = (b.dims(lhs)[0], b.dims(lhs)[1], b.dims(rhs)[1]);
-    let g = b.dims(sizes)[0];
-    let sum = sum_of(dtype);
-    let p = pairs(b, k, most, sizes);
-    let (lhs, rhs) = (tiled(b, lhs, &p), tiled(b, rhs, &p));
+fn runs(b: &mut Emit, r: &Ragged) -> Result<NodeId, CompileError> {
+    let (k, m, n) = (b.dims(r.lhs)[0], b.dims(r.lhs)[1], b.dims(r.rhs)[1]);
+    let g = b.dims(r.sizes)[0];
+    let sum = sum_of(r.dtype);
+    let p = pairs(b, k, r.most, r.sizes);
+    let (lhs, rhs) = (tiled(b, r.lhs, &p), tiled(b, r.rhs, &p));
     let empty = b.splat(sum, &[g, m, n], 0.0);
-    let state = [empty, lhs, rhs, p.tile_of, p.run_of, p.first, p.end];
-    let done = b.counted_loop("ragged-dot", p.count, &state, |b, counter, s| {
-        let [t, g, first, end] = [3, 4, 5, 6].map(|i| at(b, s[i], counter));
-        let (x, y, old) = (matrix(b, s[1], t), matrix(b, s[2], t), matrix(b, s[0], g));
-        let own = own_rows(b, (first, end), &[p.tile, m]);
+    let done = each_pair(b, &p, [empty, lhs, rhs], |b, [out, lhs, rhs], at| {
+        let (x, y, old) = (matrix(b, lhs, at.tile), matrix(b, rhs, at.tile), matrix(b, out, at.run));
+        let own = own_rows(b, at.rows, &[p.tile, m]);
         let none = b.splat(b.dtype(x), &[p.tile, m], 0.0);
         let x = b.select(own, x, none);
-        let product = b.dot(x, y, contracting(0, 0), precision, sum);
+        let product = b.dot(x, y, contracting(0, 0), r.precision, sum);
         let new = b.add(old, product);
-        let out = put(b, s[0], new, g);
-        Ok([&[out][..], &s[1..]].concat())
+        put(b, out, new, at.run)
     })?;
-    Ok(b.convert(done[0], dtype))
+    Ok(b.convert(done, r.dtype))
 }

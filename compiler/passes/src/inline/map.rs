@@ -34,7 +34,7 @@ pub fn apply(
                 b.broadcast(l, &[], dims)
             }
             Op::Reshape | Op::Broadcast { .. } | Op::Transpose { .. } | Op::OptBarrier => operands[0],
-            op if is_elementwise(op) => b.emit(op.clone(), &operands, shape),
+            op if op.is_elementwise() => b.emit(op.clone(), &operands, shape),
             _ => {
                 let message = format!("{} of the scalar computation {} is not elementwise", n.name, c.name);
                 return Err(CompileError::unsupported(span, message));
@@ -42,20 +42,4 @@ pub fn apply(
         });
     }
     Ok(vec![map[c.root.index()]])
-}
-
-/// Whether each result element depends on the operands' elements at the same place only.
-pub fn is_elementwise(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare { .. }
-            | Op::Select
-            | Op::Clamp
-            | Op::Convert
-            | Op::BitcastConvert
-            | Op::ReducePrecision { .. }
-            | Op::StochasticConvert
-    )
 }

@@ -9,7 +9,7 @@
 
 use super::unroll::{Counted, counted};
 use super::{element_of_parameter, is_handed_on};
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use crate::simplify::{as_index, splat_number};
 use systole_hlo::analysis::uses::uses;
 use systole_hlo::error::CompileError;
@@ -71,7 +71,7 @@ struct Turns<'a> {
 }
 
 /// Rewrites a loop.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], room: Room) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], room: Room) -> Rewritten {
     let Op::While { condition, body } = n.op else { return Ok(None) };
     let Op::Tuple = b.op(operands[0]) else { return Ok(None) };
     let Some(Counted { trips, counter, step }) = counted(b, operands[0], condition, body) else { return Ok(None) };

@@ -5,7 +5,7 @@
 //! on the way, while an array made of it would have to be read each turn.
 
 use super::{element_of_parameter, is_handed_on};
-use crate::edit::{Draft, Emit, calls_effect};
+use crate::edit::{Draft, Emit, Rewritten, calls_effect};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Family, Node, NodeId, Op, Shape, Unary};
 
@@ -15,7 +15,7 @@ const SHARE: u64 = 8;
 const GROWTH: u64 = 2;
 
 /// Rewrites a loop on a chip of so much vector memory.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Rewritten {
     let Op::While { condition, body } = n.op else { return Ok(None) };
     let Op::Tuple = b.op(operands[0]) else { return Ok(None) };
     let [condition, body] = [condition, body].map(|c| b.draft.computations[c.index()].clone());

@@ -6,8 +6,7 @@
 
 use super::element_of_parameter;
 use super::unroll::{Counted, counted, iteration};
-use crate::edit::Emit;
-use systole_hlo::error::CompileError;
+use crate::edit::{Emit, Rewritten};
 use systole_hlo::graph::{Binary, Computation, Family, Node, NodeId, Op};
 
 /// Operations of an iteration at most: all of them are there twice, or three times.
@@ -21,7 +20,7 @@ const FEWEST: u64 = 4;
 const SHARE: u64 = 4;
 
 /// Rewrites a loop on a chip of so much vector memory; of an odd number of iterations the first comes before it.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Rewritten {
     let Op::While { condition, body } = n.op else { return Ok(None) };
     let Op::Tuple = b.op(operands[0]) else { return Ok(None) };
     let Some(Counted { trips, counter, step }) = counted(b, operands[0], condition, body) else { return Ok(None) };

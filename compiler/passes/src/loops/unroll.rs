@@ -5,10 +5,8 @@
 //! fused kernel, and what depends on the counter alone becomes constants.
 
 use super::{element_of_parameter, is_handed_on};
-use crate::edit::Emit;
-use crate::inline::is_elementwise;
+use crate::edit::{Emit, Rewritten};
 use crate::simplify::{as_index, splat_number};
-use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Direction, Node, NodeId, Op, Shape};
 
 /// Iterations that are written out at most, and operations of them all.
@@ -16,7 +14,7 @@ const MOST_TRIPS: u64 = 16;
 const MOST_NODES: u64 = 512;
 
 /// Rewrites a loop.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Result<Option<NodeId>, CompileError> {
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     let Op::While { condition, body } = n.op else { return Ok(None) };
     let Op::Tuple = b.op(operands[0]) else { return Ok(None) };
     let Some(Counted { trips, .. }) = counted(b, operands[0], condition, body) else { return Ok(None) };
@@ -86,7 +84,7 @@ fn is_simple(c: &Computation) -> bool {
     let static_sizes = |s: &Shape| s.leaves().iter().all(|a| !a.dynamic.contains(&true));
     c.ids().all(|id| {
         let n = c.node(id);
-        let known = is_elementwise(&n.op) || plain(&n.op) || matches!(n.op, Op::Constant(_) | Op::Parameter { .. });
+        let known = n.op.is_elementwise() || plain(&n.op) || matches!(n.op, Op::Constant(_) | Op::Parameter { .. });
         static_sizes(&n.shape)
             && (known || element_of_parameter(c, id).is_some() || (id == c.root && n.op == Op::Tuple))
     })

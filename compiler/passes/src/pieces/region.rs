@@ -38,14 +38,7 @@ pub fn operand_cuts(c: &Computation, id: NodeId, cut: Cut) -> Option<Vec<Option<
         all
     };
     match &n.op {
-        Op::Unary(_)
-        | Op::Binary(_)
-        | Op::Compare { .. }
-        | Op::Select
-        | Op::Clamp
-        | Op::Convert
-        | Op::ReducePrecision { .. }
-        | Op::Copy => {
+        op if *op == Op::Copy || op.is_elementwise() => {
             let each = (0..n.operands.len()).map(|i| match operand(i)? {
                 [] => Some(None),
                 own => (own.len() == result.len()).then(|| same(dim)),

@@ -1,7 +1,6 @@
 //! Known values: scalars behind constants and splats, and small operations evaluated at compile time.
 
 use crate::edit::Emit;
-use crate::inline::is_elementwise;
 use systole_hlo::graph::number::decode_float;
 #[cfg(feature = "evaluator")]
 use systole_hlo::graph::{Binary, Unary};
@@ -58,7 +57,7 @@ pub fn fold(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Option
 fn splats(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Option<NodeId> {
     let to = shape.as_array()?;
     let bitcast = matches!(op, Op::BitcastConvert) && b.dtype(operands[0]).bits() != to.dtype.bits();
-    if !is_elementwise(op) || bitcast || to.dims.is_empty() || to.dynamic.contains(&true) {
+    if !op.is_elementwise() || bitcast || to.dims.is_empty() || to.dynamic.contains(&true) {
         return None;
     }
     let scalars: Vec<NodeId> = operands
@@ -131,7 +130,7 @@ fn evaluated(b: &mut Emit, op: &Op, operands: &[NodeId], shape: &Shape) -> Optio
             | Op::Reverse { .. }
     );
     let types: Vec<DType> = operands.iter().map(|&o| b.dtype(o)).collect();
-    if !(moves || is_elementwise(op) && is_exact(op, &types)) {
+    if !(moves || op.is_elementwise() && is_exact(op, &types)) {
         return None;
     }
     if to.elements() > MAX_ELEMENTS || operands.iter().any(|&o| b.elements(o) > MAX_ELEMENTS) {

@@ -4,7 +4,6 @@
 //! dimensions ascend; no reshape of a reshape, no broadcast of a broadcast, no transpose of a transpose.
 
 use crate::edit::Emit;
-use crate::inline::is_elementwise;
 use crate::make::array;
 use systole_hlo::analysis::pieces;
 use systole_hlo::graph::{Literal, NodeId, Op, Shape};
@@ -162,7 +161,7 @@ pub fn transpose(b: &mut Emit, x: NodeId, permutation: &[usize]) -> Option<NodeI
             b.draft.fire("transpose-constant").then(|| b.constant(transposed(&l, permutation, &dims)))
         }
         Op::Reshape => turned_again(b, x, permutation, &dims),
-        op if is_elementwise(&op) => turned_back(b, x, permutation, &dims),
+        op if op.is_elementwise() => turned_back(b, x, permutation, &dims),
         _ => None,
     }
 }

@@ -6,7 +6,6 @@
 
 use super::members::Members;
 use super::walk::{At, Need, follows, needs};
-use crate::inline::is_elementwise;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -154,11 +153,11 @@ fn kernels(comp: &Computation, users: &[Vec<NodeId>]) -> Vec<NodeId> {
         let inside = match &n.op {
             Op::Broadcast { .. } => true,
             Op::Reduce { dims, .. } => rows(dims),
-            op => is_elementwise(op),
+            op => op.is_elementwise(),
         };
         let takes = |u: &&NodeId| {
             let op = &comp.node(**u).op;
-            is_elementwise(op) || matches!(op, Op::Reduce { .. } | Op::Broadcast { .. })
+            op.is_elementwise() || matches!(op, Op::Reduce { .. } | Op::Broadcast { .. })
         };
         let mut all = users[id.index()].iter().map(|u| Some(u).filter(takes).map(|u| of[u.index()]));
         if let Some(Some(first)) = all.next().filter(|_| inside)
@@ -249,7 +248,7 @@ impl Search<'_> {
     /// Whether an operation takes what its operands are computed from.
     fn is_fused(&self, id: NodeId) -> bool {
         let op = &self.comp.node(id).op;
-        is_elementwise(op) || matches!(op, Op::Reduce { .. })
+        op.is_elementwise() || matches!(op, Op::Reduce { .. })
     }
 
     /// Whether a node's result is an array rather than a value inside of its users' kernels.
@@ -262,7 +261,7 @@ impl Search<'_> {
             Op::Broadcast { .. } | Op::Iota { .. } | Op::Constant(_) | Op::Reshape => false,
             // Products take what conversions convert.
             Op::Convert if users.iter().all(|u| matches!(self.comp.node(*u).op, Op::Dot { .. })) => false,
-            op if is_elementwise(op) => self.kernels[id.index()] == id,
+            op if op.is_elementwise() => self.kernels[id.index()] == id,
             Op::Slice { .. } => !users.iter().all(fused),
             _ => true,
         }
@@ -411,7 +410,7 @@ impl Search<'_> {
         while let Some(id) = open.pop_last() {
             let n = self.comp.node(id);
             let users = &self.users[id.index()];
-            let cheap = is_elementwise(&n.op)
+            let cheap = n.op.is_elementwise()
                 || matches!(
                     n.op,
                     Op::Broadcast { .. } | Op::Iota { .. } | Op::Reshape | Op::Slice { .. } | Op::Pad { .. }
@@ -445,7 +444,7 @@ impl Search<'_> {
             let n = self.comp.node(id);
             let product = matches!(n.op, Op::Dot { .. });
             let free = product
-                || is_elementwise(&n.op)
+                || n.op.is_elementwise()
                 || way.turns && matches!(n.op, Op::Transpose { .. })
                 || matches!(n.op, Op::Reduce { .. } | Op::ReduceWindow { .. } | Op::Slice { .. } | Op::Reshape)
                 || matches!(n.op, Op::Concatenate { .. } | Op::Pad { .. } | Op::Reverse { .. });
@@ -489,7 +488,7 @@ impl Search<'_> {
             deep > THIN
         };
         // What is elementwise throughout is one kernel anyway, unless it is very long.
-        let elementwise = |id: NodeId| is_elementwise(&self.comp.node(id).op);
+        let elementwise = |id: NodeId| self.comp.node(id).op.is_elementwise();
         let long = r.members.ids().filter(|m| elementwise(*m)).count() >= LONG;
         let users = |id: NodeId| &self.users[id.index()];
         let apart = |id: NodeId| long || !elementwise(id) || !users(id).iter().all(|u| self.is_fused(*u));

@@ -1,6 +1,5 @@
 //! Where one dimension goes: which part of an operation's operands a strip of its result needs, and the other way round.
 
-use crate::inline::is_elementwise;
 use systole_hlo::graph::{Computation, DotDims, Node, Op, SliceDim};
 
 /// Where the dimension that is cut into strips is in an array: dimension `dim` is `[others, size, inner]` in row-major order,
@@ -88,7 +87,7 @@ pub fn needs(comp: &Computation, n: &Node, at: At, size: u64) -> Option<Vec<Need
         (0..n.operands.len()).map(|i| if i == 0 { first } else { Need::Whole }).collect()
     };
     match &n.op {
-        op if is_elementwise(op) => (0..n.operands.len()).map(same).collect(),
+        op if op.is_elementwise() => (0..n.operands.len()).map(same).collect(),
         Op::Iota { dim } => (*dim != at.dim || at.others(own, size) == 1).then(Vec::new),
         Op::Broadcast { dims } => {
             let from = dims.iter().position(|&d| d == at.dim);

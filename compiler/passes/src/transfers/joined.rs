@@ -6,7 +6,6 @@
 //! their layout needs, or to the first operation that wants its dimensions as they are.
 
 use super::super::edit::Emit;
-use super::super::inline::is_elementwise;
 use super::super::make::{array, whole};
 use std::collections::BTreeSet;
 use systole_hlo::graph::{Node, NodeId, Op, Shape};
@@ -77,7 +76,7 @@ fn on_joined(b: &mut Emit, n: &Node, operands: &[NodeId], lies: &Joined) -> Opti
         return None;
     }
     match &n.op {
-        op if is_elementwise(op) => elementwise(b, n, operands, lies),
+        op if op.is_elementwise() => elementwise(b, n, operands, lies),
         Op::Slice { dims } => {
             let (x, joined, kept) = lies.behind(b, *operands.first()?)?;
             let from = b.dims(operands[0]).to_vec();

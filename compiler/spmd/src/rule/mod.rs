@@ -123,7 +123,7 @@ pub fn rule(node: &Node, module: &Module, program: &Program) -> Rule {
         NodeKind::ToLocal(_) | NodeKind::ToGlobal(_) => boundary(&s),
         // Edges have rules of their own; see `edges`.
         NodeKind::While { .. } | NodeKind::Conditional { .. } => Rule::new(&s.ins, &s.outs),
-        NodeKind::Op(op) => of_op(op, node, module, &s),
+        NodeKind::Op(op) => of_op(op, module, &s),
     };
     close(&mut r, &s);
     r
@@ -195,7 +195,7 @@ fn alike(s: &Sizes<'_>, pass: impl Fn(usize) -> bool) -> Rule {
     r
 }
 
-fn of_op(op: &Op, node: &Node, module: &Module, s: &Sizes<'_>) -> Rule {
+fn of_op(op: &Op, module: &Module, s: &Sizes<'_>) -> Rule {
     match op {
         Op::Unary(_)
         | Op::Binary(_)
@@ -276,6 +276,7 @@ fn of_op(op: &Op, node: &Node, module: &Module, s: &Sizes<'_>) -> Rule {
         Op::AddDependency => alike(s, |_| true),
         // One array of random bits for all devices; states are the same everywhere.
         Op::Rng { .. } | Op::RngBitGenerator { .. } | Op::RngGetAndUpdateState { .. } => Rule::new(&s.ins, &s.outs),
+        // Regions, tuples and calls, which are no nodes, stand here too.
         Op::Bitcast
         | Op::DynamicReshape
         | Op::RaggedDot { .. }
@@ -294,9 +295,8 @@ fn of_op(op: &Op, node: &Node, module: &Module, s: &Sizes<'_>) -> Rule {
         | Op::Recv { .. }
         | Op::RecvDone { .. }
         | Op::Infeed { .. }
-        | Op::Outfeed { .. } => Rule::new(&s.ins, &s.outs),
-        // Regions, tuples and calls are no operations here.
-        Op::Parameter { .. }
+        | Op::Outfeed { .. }
+        | Op::Parameter { .. }
         | Op::Tuple
         | Op::GetTupleElement { .. }
         | Op::Call { .. }
@@ -307,10 +307,7 @@ fn of_op(op: &Op, node: &Node, module: &Module, s: &Sizes<'_>) -> Rule {
         | Op::AsyncUpdate
         | Op::AsyncDone
         | Op::CopyStart
-        | Op::CopyDone => {
-            debug_assert!(false, "{} is no node here", node.name);
-            Rule::new(&s.ins, &s.outs)
-        }
+        | Op::CopyDone => Rule::new(&s.ins, &s.outs),
     }
 }
 
@@ -509,18 +506,8 @@ pub fn round(node: &Node, program: &Program) -> Round {
             // One that adds dimensions of size 1 alone is a reshape.
             Op::Broadcast { .. } if same_size(node, program) => Round::Elementwise,
             Op::Broadcast { .. } => Round::Broadcast,
-            Op::Unary(_)
-            | Op::Binary(_)
-            | Op::Compare { .. }
-            | Op::Select
-            | Op::Clamp
-            | Op::Convert
-            | Op::BitcastConvert
-            | Op::ReducePrecision { .. }
-            | Op::Copy
-            | Op::OptBarrier
-            | Op::Reshape
-            | Op::Transpose { .. } => Round::Elementwise,
+            Op::Copy | Op::OptBarrier | Op::Reshape | Op::Transpose { .. } => Round::Elementwise,
+            op if op.is_elementwise() => Round::Elementwise,
             _ => Round::Other,
         },
         NodeKind::While { .. }

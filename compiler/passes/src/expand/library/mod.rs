@@ -9,7 +9,7 @@ mod schur;
 mod tridiagonal;
 
 use super::{linear, triangular};
-use crate::edit::Emit;
+use crate::edit::{Emit, Rewritten};
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::library::{Routine, is_lapack, letter, routine};
@@ -74,7 +74,7 @@ fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
 ///
 /// # Errors
 /// Operands or types that the routine does not take.
-pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Result<Option<NodeId>, CompileError> {
+pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewritten {
     let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
     let Some(routine) = routine(target) else { return Ok(None) };
     let lapack = is_lapack(target);

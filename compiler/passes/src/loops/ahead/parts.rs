@@ -1,12 +1,11 @@
 //! The parts of a loop's body: head, tail and rest.
 
-use crate::inline::is_elementwise;
 use crate::loops::{element_of_parameter, is_handed_on};
 use crate::options::PassOptions;
 use crate::pieces::cost::Costs;
 use std::collections::BTreeSet;
 use systole_hlo::analysis::uses::uses;
-use systole_hlo::graph::{Binary, Computation, Effect, Node, NodeId, Op};
+use systole_hlo::graph::{Binary, Computation, Effect, Family, Node, NodeId, Op};
 
 /// Messages that a collective takes at least to be worth an array in the state.
 const WORTH: f64 = 16.0;
@@ -239,19 +238,8 @@ fn steady(c: &Computation, unchanged: &[bool], counters: &[(usize, NodeId)]) -> 
 
 /// Operations that may be done once more: none that are much work.
 fn is_cheap(op: &Op) -> bool {
-    let elementwise = is_elementwise(op) || matches!(op, Op::Constant(_) | Op::Iota { .. } | Op::Copy);
-    let moved = matches!(
-        op,
-        Op::Broadcast { .. }
-            | Op::Reshape
-            | Op::Bitcast
-            | Op::Transpose { .. }
-            | Op::Reverse { .. }
-            | Op::Slice { .. }
-            | Op::DynamicSlice { .. }
-            | Op::Concatenate { .. }
-            | Op::Pad { .. }
-    );
+    let elementwise = op.is_elementwise() || matches!(op, Op::Constant(_) | Op::Iota { .. } | Op::Copy);
+    let moved = *op == Op::Bitcast || op.family() == Family::Move && *op != Op::DynamicUpdateSlice;
     let known = matches!(op, Op::OptBarrier | Op::GetTupleElement { .. } | Op::PartitionId | Op::ReplicaId);
     elementwise || moved || known
 }
