@@ -57,7 +57,8 @@ pub fn plan(
     line: &dyn Fn(Span) -> u32,
     memo: &Memo,
 ) -> Result<Plan, CompileError> {
-    attempts(core, chip, options, line, memo).map_err(|e| options.guide.schedule.named(e))
+    let asked = Asked { core, chip, options, line, memo };
+    asked.attempts().map_err(|e| options.guide.schedule.named(e))
 }
 
 /// What an attempt at a plan has come upon.
@@ -71,79 +72,164 @@ struct Attempt {
     begun: bool,
 }
 
-fn attempts(
-    core: &CoreModule,
-    chip: &ChipConfig,
-    options: &PlanOptions,
-    line: &dyn Fn(Span) -> u32,
-    memo: &Memo,
-) -> Result<Plan, CompileError> {
-    // One for copies of whole arrays, beside those that kernels number.
-    limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
-    let mut failed = None;
-    let several = options.pod.devices() > 1;
-    let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
-    for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
-        let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
-        let (mut streamed, mut together) = (BTreeSet::new(), BTreeSet::new());
-        let most = (part, of) == RESIDENT[0];
-        let mut again = 0;
-        // A plan that fits, though its loops bring arrays in every time round.
-        let mut fits = None;
-        // What a schedule asks for and that plan does not hold.
-        let mut unheld = None;
-        loop {
-            let kept = (largest, &streamed, &together);
-            let attempt = |begin: bool| {
-                let mut tried = Attempt::default();
-                let made = draft(core, chip, kept, line, (options, memo), (hide, begin)).and_then(|draft| {
-                    draft.check(chip)?;
-                    tried.begun = draft.begun;
-                    let mut arrays: Vec<BufId> = Vec::new();
-                    let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
-                    arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
-                    tried.crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
-                    let placement = placement?;
-                    tried.apart = placement.together.iter().map(|op| draft.ops[*op as usize].name.clone()).collect();
-                    guide::check(&draft, &options.guide.schedule)?;
-                    planned(core, draft, placement, chip)
-                });
-                (made, tried)
-            };
-            let (mut made, mut tried) = attempt(true);
-            // What loops leave to products takes more room than what they would make.
-            if tried.begun && (!tried.crowding.is_empty() || made.as_ref().is_err_and(CompileError::is_vmem)) {
-                (made, tried) = attempt(false);
+/// A plan that is asked for.
+struct Asked<'a> {
+    core: &'a CoreModule,
+    chip: &'a ChipConfig,
+    options: &'a PlanOptions,
+    line: &'a dyn Fn(Span) -> u32,
+    memo: &'a Memo,
+}
+
+impl Asked<'_> {
+    fn attempts(&self) -> Result<Plan, CompileError> {
+        let &Asked { core, chip, options, .. } = self;
+        // One for copies of whole arrays, beside those that kernels number.
+        limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
+        let mut failed = None;
+        let several = options.pod.devices() > 1;
+        let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
+        for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
+            let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
+            let (mut streamed, mut together) = (BTreeSet::new(), BTreeSet::new());
+            let most = (part, of) == RESIDENT[0];
+            let mut again = 0;
+            // A plan that fits, though its loops bring arrays in every time round.
+            let mut fits = None;
+            // What a schedule asks for and that plan does not hold.
+            let mut unheld = None;
+            loop {
+                let kept = (largest, &streamed, &together);
+                let attempt = |begin: bool| {
+                    let mut tried = Attempt::default();
+                    let made = self.draft(kept, (hide, begin)).and_then(|draft| {
+                        draft.check(chip)?;
+                        tried.begun = draft.begun;
+                        let mut arrays: Vec<BufId> = Vec::new();
+                        let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
+                        arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
+                        tried.crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
+                        let placement = placement?;
+                        tried.apart =
+                            placement.together.iter().map(|op| draft.ops[*op as usize].name.clone()).collect();
+                        guide::check(&draft, &options.guide.schedule)?;
+                        planned(core, draft, placement, chip)
+                    });
+                    (made, tried)
+                };
+                let (mut made, mut tried) = attempt(true);
+                // What loops leave to products takes more room than what they would make.
+                if tried.begun && (!tried.crowding.is_empty() || made.as_ref().is_err_and(CompileError::is_vmem)) {
+                    (made, tried) = attempt(false);
+                }
+                let Attempt { crowding, apart, .. } = tried;
+                // Loops that cores share have to be such as can be shared.
+                if !apart.is_empty() {
+                    together.extend(apart);
+                    continue;
+                }
+                match made {
+                    Ok(made) => fits = Some(made),
+                    // The first attempt's message speaks of the arrays as the program has them.
+                    Err(e) if e.is_vmem() && !most => failed = failed.or(Some(e)),
+                    Err(e) if e.is_vmem() => {}
+                    Err(e @ CompileError::Schedule { .. }) => unheld = unheld.or(Some(e)),
+                    Err(e) => return Err(e),
+                }
+                let before = streamed.len();
+                streamed.extend(crowding);
+                again += 1;
+                if streamed.len() == before || again >= AGAIN {
+                    break;
+                }
             }
-            let Attempt { crowding, apart, .. } = tried;
-            // Loops that cores share have to be such as can be shared.
-            if !apart.is_empty() {
-                together.extend(apart);
-                continue;
+            if let Some(made) = fits {
+                return Ok(made);
             }
-            match made {
-                Ok(made) => fits = Some(made),
-                // The first attempt's message speaks of the arrays as the program has them.
-                Err(e) if e.is_vmem() && !most => failed = failed.or(Some(e)),
-                Err(e) if e.is_vmem() => {}
-                Err(e @ CompileError::Schedule { .. }) => unheld = unheld.or(Some(e)),
-                Err(e) => return Err(e),
-            }
-            let before = streamed.len();
-            streamed.extend(crowding);
-            again += 1;
-            if streamed.len() == before || again >= AGAIN {
-                break;
+            if let Some(e) = unheld {
+                return Err(e);
             }
         }
-        if let Some(made) = fits {
-            return Ok(made);
+        Err(failed.unwrap_or_else(|| CompileError::internal("memory", "no plan was tried")))
+    }
+
+    /// Lowers the entry computation: parameters, steps, results. If there is room, exchanges are hidden and products begin with what loops
+    /// leave them.
+    fn draft(
+        &self,
+        (largest_resident, streamed, together): (u64, &BTreeSet<String>, &BTreeSet<String>),
+        (hide, begin): (bool, bool),
+    ) -> Result<Draft, CompileError> {
+        let &Asked { core, chip, options, line: lines, memo } = self;
+        let transfers = core.computations.iter().any(|c| {
+            c.nodes.iter().any(|n| matches!(n.op, Op::Send { host: false, .. } | Op::Recv { host: false, .. }))
+        });
+        let pod = PodPlan::new(options.pod.clone(), chip, options.collective, transfers);
+        let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
+        let (streamed, together) = (streamed.clone(), together.clone());
+        let plan = Draft { largest_resident, streamed, together, pod, cores, ..Draft::default() };
+        let mut lower = Lower {
+            module: core,
+            chip,
+            plan,
+            steps: Vec::new(),
+            pending: Vec::new(),
+            lines,
+            counted: Default::default(),
+            state_bytes: 0,
+            turns: 1,
+            precision: options.precision,
+            guide: &options.guide,
+            memo,
+            failed: None,
+        };
+        let entry = core.entry();
+        let mut params = Vec::new();
+        for &p in &entry.params {
+            let node = entry.node(p);
+            params.push(parameter(&mut lower, &node.shape, own_name(entry, &node.name))?);
+            lower.plan.param_spans.resize(lower.plan.params.len(), node.span);
         }
-        if let Some(e) = unheld {
+        for a in core.aliases.iter().filter(|a| a.parameter_index.is_empty()) {
+            if let Some(Val::Array(v)) = params.get(a.parameter) {
+                lower.plan.donated.push(v.buf);
+            }
+        }
+        let result = lower.region(core.entry, &params)?;
+        let mut leaves = Vec::new();
+        flatten(&result, &mut leaves);
+        for (i, leaf) in leaves.iter().enumerate() {
+            let mut v = lower.to_lanes(leaf, &format!("result.{i}"));
+            // Parameters come back through a copy of their own, and so does what comes back twice.
+            let kind = &lower.plan.buffers[v.buf.index()].kind;
+            if matches!(kind, BufferKind::Param(_)) || lower.plan.results.contains(&v.buf) {
+                let copy = lower.array(&format!("result.{i}"), v.dtype(), &v.dims, Form::Lanes);
+                let op = lower.named_op("result", "copy");
+                lower.steps.push(Step::Copy { src: v.buf, dst: copy.buf, op });
+                v = View { buf: copy.buf, ..v };
+            }
+            lower.plan.results.push(v.buf);
+            lower.plan.result_layouts.push(v.layout);
+        }
+        if let Some(e) = lower.failed {
             return Err(e);
         }
+        lower.plan.steps = lower.steps;
+        finish::products(&mut lower.plan, chip, &options.guide, memo);
+        if begin {
+            start::products(&mut lower.plan, chip, &options.guide, memo);
+            follow::products(&mut lower.plan, chip, &options.guide, memo);
+        }
+        guide::pinned(&mut lower.plan, &options.guide.schedule)?;
+        hand_over(&mut lower.plan);
+        if hide {
+            overlap::hide(&mut lower.plan, chip);
+        }
+        lower.plan.steps = overlap::leave_alone(std::mem::take(&mut lower.plan.steps));
+        collective::finish(&mut lower.plan, chip);
+        padding::note(&mut lower.plan);
+        Ok(lower.plan)
     }
-    Err(failed.unwrap_or_else(|| CompileError::internal("memory", "no plan was tried")))
 }
 
 /// A placed draft as a plan.
@@ -222,87 +308,6 @@ fn in_order(own: &Layout, known: &ArrayShape) -> Option<Layout> {
     let row_major = own.minor_to_major.iter().rev().map(|&d| usize::from(d)).eq(0..own.dims.len());
     let turned = Layout::new(own.dtype, &known.dims, order, own.sublanes, own.lanes);
     (row_major && own.dims.len() == known.dims.len() && turned.physical() == own.dims).then_some(turned)
-}
-
-/// Lowers the entry computation: parameters, steps, results. If there is room, exchanges are hidden and products begin with what loops
-/// leave them.
-fn draft(
-    core: &Module,
-    chip: &ChipConfig,
-    (largest_resident, streamed, together): (u64, &BTreeSet<String>, &BTreeSet<String>),
-    lines: &dyn Fn(Span) -> u32,
-    (options, memo): (&PlanOptions, &Memo),
-    (hide, begin): (bool, bool),
-) -> Result<Draft, CompileError> {
-    let transfers = core
-        .computations
-        .iter()
-        .any(|c| c.nodes.iter().any(|n| matches!(n.op, Op::Send { host: false, .. } | Op::Recv { host: false, .. })));
-    let pod = PodPlan::new(options.pod.clone(), chip, options.collective, transfers);
-    let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
-    let (streamed, together) = (streamed.clone(), together.clone());
-    let plan = Draft { largest_resident, streamed, together, pod, cores, ..Draft::default() };
-    let mut lower = Lower {
-        module: core,
-        chip,
-        plan,
-        steps: Vec::new(),
-        pending: Vec::new(),
-        lines,
-        counted: Default::default(),
-        state_bytes: 0,
-        turns: 1,
-        precision: options.precision,
-        guide: &options.guide,
-        memo,
-        failed: None,
-    };
-    let entry = core.entry();
-    let mut params = Vec::new();
-    for &p in &entry.params {
-        let node = entry.node(p);
-        params.push(parameter(&mut lower, &node.shape, own_name(entry, &node.name))?);
-        lower.plan.param_spans.resize(lower.plan.params.len(), node.span);
-    }
-    for a in core.aliases.iter().filter(|a| a.parameter_index.is_empty()) {
-        if let Some(Val::Array(v)) = params.get(a.parameter) {
-            lower.plan.donated.push(v.buf);
-        }
-    }
-    let result = lower.region(core.entry, &params)?;
-    let mut leaves = Vec::new();
-    flatten(&result, &mut leaves);
-    for (i, leaf) in leaves.iter().enumerate() {
-        let mut v = lower.to_lanes(leaf, &format!("result.{i}"));
-        // Parameters come back through a copy of their own, and so does what comes back twice.
-        let kind = &lower.plan.buffers[v.buf.index()].kind;
-        if matches!(kind, BufferKind::Param(_)) || lower.plan.results.contains(&v.buf) {
-            let copy = lower.array(&format!("result.{i}"), v.dtype(), &v.dims, Form::Lanes);
-            let op = lower.named_op("result", "copy");
-            lower.steps.push(Step::Copy { src: v.buf, dst: copy.buf, op });
-            v = View { buf: copy.buf, ..v };
-        }
-        lower.plan.results.push(v.buf);
-        lower.plan.result_layouts.push(v.layout);
-    }
-    if let Some(e) = lower.failed {
-        return Err(e);
-    }
-    lower.plan.steps = lower.steps;
-    finish::products(&mut lower.plan, chip, &options.guide, memo);
-    if begin {
-        start::products(&mut lower.plan, chip, &options.guide, memo);
-        follow::products(&mut lower.plan, chip, &options.guide, memo);
-    }
-    guide::pinned(&mut lower.plan, &options.guide.schedule)?;
-    hand_over(&mut lower.plan);
-    if hide {
-        overlap::hide(&mut lower.plan, chip);
-    }
-    lower.plan.steps = overlap::leave_alone(std::mem::take(&mut lower.plan.steps));
-    collective::finish(&mut lower.plan, chip);
-    padding::note(&mut lower.plan);
-    Ok(lower.plan)
 }
 
 /// A parameter's name in the program, where what turns its elements into the program's form has that name now.

@@ -14,8 +14,8 @@ use super::again::Again;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use std::collections::{BTreeSet, VecDeque};
-use systole_hlo::graph::elementwise::{Function, UnaryKind};
-use systole_hlo::graph::{Binary, Computation, NodeId, Op, Shape, SliceDim};
+use systole_codegen::emit::elementwise::effort::{Effort, SERIES, effort, work};
+use systole_hlo::graph::{Computation, NodeId, Op, Shape, SliceDim};
 use systole_isa::{DType, Layout};
 use systole_passes::transfers::narrow::far_apart;
 
@@ -153,34 +153,12 @@ pub fn is_degenerate_reshape(comp: &Computation, id: NodeId) -> bool {
 #[allow(clippy::wildcard_enum_match_arm, reason = "an estimate: what is not listed moves elements")]
 pub fn cost(op: &Op) -> u32 {
     match op {
-        Op::Unary(u) => match u.kind() {
-            UnaryKind::Rounding(_)
-            | UnaryKind::Signs(_)
-            | UnaryKind::Part(_)
-            | UnaryKind::Test(_)
-            | UnaryKind::Count(_)
-            | UnaryKind::Logic(_) => 1,
-            // An instruction of the transcendental unit.
-            UnaryKind::Function(Function::Exp | Function::Log | Function::Rsqrt | Function::Sqrt | Function::Tanh) => 4,
-            UnaryKind::Function(_) | UnaryKind::RealFunction(_) => 16,
+        Op::Unary(u) => match effort(*u) {
+            Effort::Simple => 1,
+            Effort::Function => 4,
+            Effort::Series => SERIES,
         },
-        Op::Binary(b) => match b {
-            Binary::Div | Binary::Rem => 6,
-            Binary::Pow | Binary::Atan2 => 24,
-            Binary::Add
-            | Binary::Sub
-            | Binary::Mul
-            | Binary::Max
-            | Binary::Min
-            | Binary::Complex
-            | Binary::And
-            | Binary::Or
-            | Binary::Xor
-            | Binary::Shl
-            | Binary::Sar
-            | Binary::Shr
-            | Binary::MulHi => 1,
-        },
+        Op::Binary(o) => work(*o),
         Op::Reduce { .. } | Op::ReduceWindow { .. } => 100,
         _ => 1,
     }
@@ -369,9 +347,8 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
         }
     }
     let mut g = Groups { owner: vec![Owner::None; n], space: comp.ids().collect(), users, ..Groups::default() };
-    let mut again = Again::new(comp, pinned, &g.users);
-    let mut shared = Shared::new(sets);
-    let mut members = vec![0u32; n];
+    let again = Again::new(comp, pinned, &g.users);
+    let mut decision = Decision { comp, again, shared: Shared::new(sets), members: vec![0; n] };
     // Concatenations of windows, and the reshapes between their slices and them.
     let mut windows: Vec<bool> = comp.ids().map(|id| windows_of(comp, id).is_some()).collect();
     for id in comp.ids().rev() {
@@ -409,9 +386,9 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
             g.repeated.insert(id);
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) && !reaches_beyond(comp, id, rows) {
-            pointwise_owner(comp, &g, (&mut again, &shared), &members, id)
+            decision.pointwise(&g, id)
         } else if is_shifted_cut(comp, id, rows) && !reaches_beyond(comp, id, rows) {
-            let owner = shifted_owner(comp, &g, (&again, &shared), &members, id);
+            let owner = decision.shifted(&g, id);
             if owner != Owner::Root {
                 g.shifted.insert(id);
             }
@@ -419,13 +396,13 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
         } else if g.long.contains(&id) {
             Owner::Root
         } else if is_lane_reduce(comp, id) {
-            reduce_owner(comp, &mut g, (&again, &shared), &members, id)
+            decision.reduce(&mut g, id)
         } else {
             Owner::Root
         };
         match g.owner[id.index()] {
-            Owner::In(root) => members[root.index()] += 1,
-            Owner::Root => shared.decided(id),
+            Owner::In(root) => decision.members[root.index()] += 1,
+            Owner::Root => decision.shared.decided(id),
             Owner::Inline | Owner::None => {}
         }
     }
@@ -482,72 +459,102 @@ pub fn reads_points(comp: &Computation, user: NodeId) -> bool {
     is_pointwise(comp, user) || matches!(comp.node(user).op, Op::Reduce { .. } | Op::ReduceWindow { .. })
 }
 
-/// The kernels that need a node.
-fn common_owner(comp: &Computation, g: &Groups, (again, shared): (&Again<'_>, &Shared), id: NodeId) -> Common {
-    let mut kernels: SmallVec<[NodeId; 4]> = SmallVec::new();
-    let mut known = true;
-    for &u in &g.users[id.index()] {
-        if !reads_points(comp, u) || g.repeated.contains(&u) {
-            return Common::Array;
+/// What owners are decided by, the groups aside.
+struct Decision<'a> {
+    comp: &'a Computation,
+    again: Again<'a>,
+    shared: Shared,
+    /// How many nodes are computed in a root's kernel.
+    members: Vec<u32>,
+}
+
+impl Decision<'_> {
+    /// The kernels that need a node.
+    fn common(&self, g: &Groups, id: NodeId) -> Common {
+        let comp = self.comp;
+        let mut kernels: SmallVec<[NodeId; 4]> = SmallVec::new();
+        let mut known = true;
+        for &u in &g.users[id.index()] {
+            if !reads_points(comp, u) || g.repeated.contains(&u) {
+                return Common::Array;
+            }
+            match g.owner[u.index()] {
+                Owner::None if comp.node(u).shape.as_array().is_some() => {}
+                // A reduction with several results is a root of its own.
+                Owner::None | Owner::Root => kernels.push(self.shared.kernel(u)),
+                Owner::In(r) => kernels.push(r),
+                Owner::Inline => {
+                    let (all, whole) = self.again.kernels(u);
+                    kernels.extend(all.iter().map(|&k| self.shared.kernel(k)));
+                    known &= whole;
+                }
+            }
         }
-        match g.owner[u.index()] {
-            Owner::None if comp.node(u).shape.as_array().is_some() => {}
-            // A reduction with several results is a root of its own.
-            Owner::None | Owner::Root => kernels.push(shared.kernel(u)),
-            Owner::In(r) => kernels.push(r),
-            Owner::Inline => {
-                let (all, whole) = again.kernels(u);
-                kernels.extend(all.iter().map(|&k| shared.kernel(k)));
-                known &= whole;
+        kernels.sort_unstable();
+        kernels.dedup();
+        match kernels[..] {
+            [one] if known => Common::One(one),
+            _ => Common::Several(kernels),
+        }
+    }
+
+    fn pointwise(&mut self, g: &Groups, id: NodeId) -> Owner {
+        let comp = self.comp;
+        if is_windowed(comp, &g.users, id) {
+            return Owner::Root;
+        }
+        match self.common(g, id) {
+            Common::Array => Owner::Root,
+            Common::One(r) if self.members[r.index()] >= MOST_MEMBERS || self.again.repeats(id, r) => Owner::Root,
+            Common::One(r) => Owner::In(r),
+            Common::Several(kernels) => {
+                if self.again.pays(id, kernels) {
+                    Owner::Inline
+                } else {
+                    Owner::Root
+                }
             }
         }
     }
-    kernels.sort_unstable();
-    kernels.dedup();
-    match kernels[..] {
-        [one] if known => Common::One(one),
-        _ => Common::Several(kernels),
-    }
-}
 
-fn pointwise_owner(
-    comp: &Computation,
-    g: &Groups,
-    (again, shared): (&mut Again<'_>, &Shared),
-    members: &[u32],
-    id: NodeId,
-) -> Owner {
-    if is_windowed(comp, &g.users, id) {
-        return Owner::Root;
-    }
-    match common_owner(comp, g, (again, shared), id) {
-        Common::Array => Owner::Root,
-        Common::One(r) if members[r.index()] >= MOST_MEMBERS || again.repeats(id, r) => Owner::Root,
-        Common::One(r) => Owner::In(r),
-        Common::Several(kernels) => {
-            if again.pays(id, kernels) {
-                Owner::Inline
-            } else {
-                Owner::Root
-            }
+    /// Turning lanes takes about as long as an array of them: a slice that begins within a tile is read where it lies by one kernel alone.
+    fn shifted(&self, g: &Groups, id: NodeId) -> Owner {
+        let comp = self.comp;
+        if is_windowed(comp, &g.users, id) {
+            return Owner::Root;
+        }
+        match self.common(g, id) {
+            Common::One(r) if self.members[r.index()] < MOST_MEMBERS && is_pointwise(comp, r) => Owner::In(r),
+            Common::One(_) | Common::Several(_) | Common::Array => Owner::Root,
         }
     }
-}
 
-/// Turning lanes takes about as long as an array of them: a slice that begins within a tile is read where it lies by one kernel alone.
-fn shifted_owner(
-    comp: &Computation,
-    g: &Groups,
-    (again, shared): (&Again<'_>, &Shared),
-    members: &[u32],
-    id: NodeId,
-) -> Owner {
-    if is_windowed(comp, &g.users, id) {
-        return Owner::Root;
-    }
-    match common_owner(comp, g, (again, shared), id) {
-        Common::One(r) if members[r.index()] < MOST_MEMBERS && is_pointwise(comp, r) => Owner::In(r),
-        Common::One(_) | Common::Several(_) | Common::Array => Owner::Root,
+    fn reduce(&self, g: &mut Groups, id: NodeId) -> Owner {
+        let comp = self.comp;
+        let Common::One(root) = self.common(g, id) else { return Owner::Root };
+        let row_kernel = is_pointwise(comp, root) || is_lane_reduce(comp, root);
+        if !row_kernel || self.members[root.index()] >= MOST_MEMBERS {
+            return Owner::Root;
+        }
+        let operand = comp.node(id).operands[0];
+        let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
+        let space = g.space[root.index()];
+        let space_dims =
+            if space == root && is_lane_reduce(comp, root) { dims(comp.node(root).operands[0]) } else { dims(space) };
+        let mine = dims(operand);
+        if space_dims == mine {
+            g.reducing.insert(root);
+            return Owner::In(root);
+        }
+        // The root's rows are this reduction's rows: the kernel iterates the reduction's operand.
+        let kept = &mine[..mine.len() - 1];
+        let own = space == root && is_pointwise(comp, root) && !g.reducing.contains(&root);
+        if own && strip(&dims(root)) == strip(kept) && mine.last() != Some(&1) {
+            g.reducing.insert(root);
+            g.space[root.index()] = operand;
+            return Owner::In(root);
+        }
+        Owner::Root
     }
 }
 
@@ -557,37 +564,4 @@ pub fn is_windowed(comp: &Computation, users: &[Vec<NodeId>], id: NodeId) -> boo
         .iter()
         .map(|u| comp.node(*u))
         .any(|u| matches!(u.op, Op::ReduceWindow { .. }) && u.operands[..u.operands.len() / 2].contains(&id))
-}
-
-fn reduce_owner(
-    comp: &Computation,
-    g: &mut Groups,
-    kernels: (&Again<'_>, &Shared),
-    members: &[u32],
-    id: NodeId,
-) -> Owner {
-    let Common::One(root) = common_owner(comp, g, kernels, id) else { return Owner::Root };
-    let row_kernel = is_pointwise(comp, root) || is_lane_reduce(comp, root);
-    if !row_kernel || members[root.index()] >= MOST_MEMBERS {
-        return Owner::Root;
-    }
-    let operand = comp.node(id).operands[0];
-    let dims = |n: NodeId| comp.node(n).shape.as_array().map(|a| a.dims.clone()).unwrap_or_default();
-    let space = g.space[root.index()];
-    let space_dims =
-        if space == root && is_lane_reduce(comp, root) { dims(comp.node(root).operands[0]) } else { dims(space) };
-    let mine = dims(operand);
-    if space_dims == mine {
-        g.reducing.insert(root);
-        return Owner::In(root);
-    }
-    // The root's rows are this reduction's rows: the kernel iterates the reduction's operand.
-    let kept = &mine[..mine.len() - 1];
-    let own = space == root && is_pointwise(comp, root) && !g.reducing.contains(&root);
-    if own && strip(&dims(root)) == strip(kept) && mine.last() != Some(&1) {
-        g.reducing.insert(root);
-        g.space[root.index()] = operand;
-        return Owner::In(root);
-    }
-    Owner::Root
 }

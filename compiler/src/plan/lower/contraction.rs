@@ -75,7 +75,7 @@ impl<'a> Lower<'a> {
             (0..8).filter(|set| (0..3).all(|i| set >> i & 1 == 0 || wanted[i] == Place::Hbm)).collect();
         sets.sort_by_key(|&set| kept(set));
         let free = pinned == [false; 3] && lhs_start.is_empty() && rhs_start.is_empty();
-        let mut asked = Asked { name: &node.name, pin: self.guide.schedule.tile(&node.name) };
+        let mut asked = TileAsked { name: &node.name, pin: self.guide.schedule.tile(&node.name) };
         let mut made = self.fitted(&mut c, asked, (&sets, pinned, bytes), free);
         if made.is_err() && self.without_cuts(r, id) {
             return self.contraction(r, id);
@@ -113,7 +113,7 @@ impl<'a> Lower<'a> {
     fn fitted(
         &mut self,
         c: &mut Contraction,
-        asked: Asked<'_>,
+        asked: TileAsked<'_>,
         (sets, pinned, bytes): (&[usize], [bool; 3], [u64; 3]),
         free: bool,
     ) -> Result<Option<usize>, mxu::MxuError> {
@@ -353,7 +353,7 @@ impl<'a> Lower<'a> {
     }
 
     /// The kernel of a product with its arrays where they are; none where cores may share it, if there is a way.
-    fn placed(&mut self, c: &Contraction, asked: Asked<'_>) -> Result<Option<usize>, mxu::MxuError> {
+    fn placed(&mut self, c: &Contraction, asked: TileAsked<'_>) -> Result<Option<usize>, mxu::MxuError> {
         match self.plan.cores {
             0 | 1 => self.product_kernel(c, asked).map(Some),
             _ => self.memo.cycles(c, self.chip).map(|_| None),
@@ -366,7 +366,7 @@ impl<'a> Lower<'a> {
         c: &mut Contraction,
         kernel: Option<usize>,
         out: &View,
-        asked: Asked<'_>,
+        asked: TileAsked<'_>,
     ) -> Result<usize, mxu::MxuError> {
         if let Some(k) = kernel {
             return Ok(k);
@@ -401,7 +401,7 @@ impl<'a> Lower<'a> {
         shared_product(&mut self.plan, c, name, (self.chip, self.guide, self.memo))
     }
 
-    fn product_kernel(&mut self, c: &Contraction, asked: Asked<'_>) -> Result<usize, mxu::MxuError> {
+    fn product_kernel(&mut self, c: &Contraction, asked: TileAsked<'_>) -> Result<usize, mxu::MxuError> {
         let (chip, guide, memo) = (self.chip, self.guide, self.memo);
         let key = KernelKey::Product(c.clone(), None, asked.pin.map(|p| p.1));
         self.plan.kernel(key, |_| asked_entry(c, chip, (asked, guide), memo))
@@ -459,12 +459,12 @@ pub fn product_entry(
     (name, guide): (&str, &Guide),
     memo: &KernelMemo,
 ) -> Result<KernelEntry, mxu::MxuError> {
-    asked_entry(c, chip, (Asked { name, pin: guide.schedule.tile(name) }, guide), memo)
+    asked_entry(c, chip, (TileAsked { name, pin: guide.schedule.tile(name) }, guide), memo)
 }
 
 /// The product of an operation, and the tile that a schedule asks of it with the schedule's line.
 #[derive(Clone, Copy)]
-struct Asked<'a> {
+struct TileAsked<'a> {
     name: &'a str,
     pin: Option<(TilePin, usize)>,
 }
@@ -472,7 +472,7 @@ struct Asked<'a> {
 fn asked_entry(
     c: &Contraction,
     chip: &ChipConfig,
-    (asked, guide): (Asked<'_>, &Guide),
+    (asked, guide): (TileAsked<'_>, &Guide),
     memo: &KernelMemo,
 ) -> Result<KernelEntry, mxu::MxuError> {
     let key = (KernelMemo::product(c, chip), asked.pin.map(|p| p.1));
@@ -483,7 +483,7 @@ fn asked_entry(
 fn searched(
     c: &Contraction,
     chip: &ChipConfig,
-    (Asked { name, pin }, guide): (Asked<'_>, &Guide),
+    (TileAsked { name, pin }, guide): (TileAsked<'_>, &Guide),
 ) -> Result<KernelEntry, mxu::MxuError> {
     let weigh = |t: &Tile, cycles: f64| guide.weigh_tile(pin.map(|p| p.0), c, t, cycles);
     let (Chosen { tile, scratch_rows, semaphores, cycles }, others) = mxu::search(c, chip, false, &weigh)?;
@@ -523,48 +523,9 @@ fn strides(v: &View) -> Vec<u32> {
     all[all.len() - v.dims.len()..].iter().map(|&s| s as u32).collect()
 }
 
-fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
-    let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
-    let (ln, rn, on) = (lhs.dims.len(), rhs.dims.len(), out.dims.len());
-    let batched = ln == 3;
-    let k = lhs.dims[ln - 1] as u32;
-    let n = rhs.dims[if transposed { rn - 2 } else { rn - 1 }] as u32;
-    let batch =
-        if batched { vec![Dim { count: lhs.dims[0] as u32, lhs: ls[0], rhs: rs[0], out: os[0] }] } else { Vec::new() };
-    Contraction {
-        lhs: array(lhs),
-        rhs: array(rhs),
-        out: array(out),
-        extras: Vec::new(),
-        finish: None,
-        start: None,
-        follow: None,
-        batch,
-        rows: vec![Dim { count: lhs.dims[ln - 2] as u32, lhs: ls[ln - 2], rhs: 0, out: os[on - 2] }],
-        taps: Vec::new(),
-        k,
-        n,
-        rhs_form: if transposed {
-            RhsForm::LanesK { n_stride: rs[rn - 2] }
-        } else {
-            RhsForm::LanesN { k_stride: rs[rn - 2] }
-        },
-        precision: Precision::Default,
-        vmem_rows: 0,
-    }
-}
-
-fn convolution(lhs: &View, rhs: &View, out: &View, conv: &systole_hlo::graph::Conv) -> Contraction {
-    let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
-    let n = lhs.dims.len();
-    let mut rows = vec![Dim { count: out.dims[0] as u32, lhs: ls[0], rhs: 0, out: os[0] }];
-    let mut taps = Vec::new();
-    for (i, w) in conv.window.iter().enumerate() {
-        rows.push(Dim { count: out.dims[i + 1] as u32, lhs: ls[i + 1] * w.stride as u32, rhs: 0, out: os[i + 1] });
-        if w.size > 1 {
-            taps.push(Dim { count: w.size as u32, lhs: ls[i + 1] * w.window_dilation as u32, rhs: rs[i], out: 0 });
-        }
-    }
+/// One row of the left operand by all columns of the right one: last dimensions are multiplied, or are the result's.
+fn plain(lhs: &View, rhs: &View, out: &View, rhs_form: RhsForm) -> Contraction {
+    let last = |v: &View| v.dims[v.dims.len() - 1] as u32;
     Contraction {
         lhs: array(lhs),
         rhs: array(rhs),
@@ -574,12 +535,38 @@ fn convolution(lhs: &View, rhs: &View, out: &View, conv: &systole_hlo::graph::Co
         start: None,
         follow: None,
         batch: Vec::new(),
-        rows,
-        taps,
-        k: lhs.dims[n - 1] as u32,
-        n: out.dims[out.dims.len() - 1] as u32,
-        rhs_form: RhsForm::LanesN { k_stride: rs[rhs.dims.len() - 2] },
+        rows: Vec::new(),
+        taps: Vec::new(),
+        k: last(lhs),
+        n: last(out),
+        rhs_form,
         precision: Precision::Default,
         vmem_rows: 0,
     }
+}
+
+fn dot(lhs: &View, rhs: &View, transposed: bool, out: &View) -> Contraction {
+    let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
+    let (ln, rn, on) = (lhs.dims.len(), rhs.dims.len(), out.dims.len());
+    let batched = ln == 3;
+    let batch =
+        if batched { vec![Dim { count: lhs.dims[0] as u32, lhs: ls[0], rhs: rs[0], out: os[0] }] } else { Vec::new() };
+    let rhs_form =
+        if transposed { RhsForm::LanesK { n_stride: rs[rn - 2] } } else { RhsForm::LanesN { k_stride: rs[rn - 2] } };
+    let rows = vec![Dim { count: lhs.dims[ln - 2] as u32, lhs: ls[ln - 2], rhs: 0, out: os[on - 2] }];
+    Contraction { batch, rows, ..plain(lhs, rhs, out, rhs_form) }
+}
+
+fn convolution(lhs: &View, rhs: &View, out: &View, conv: &systole_hlo::graph::Conv) -> Contraction {
+    let (ls, rs, os) = (strides(lhs), strides(rhs), strides(out));
+    let mut rows = vec![Dim { count: out.dims[0] as u32, lhs: ls[0], rhs: 0, out: os[0] }];
+    let mut taps = Vec::new();
+    for (i, w) in conv.window.iter().enumerate() {
+        rows.push(Dim { count: out.dims[i + 1] as u32, lhs: ls[i + 1] * w.stride as u32, rhs: 0, out: os[i + 1] });
+        if w.size > 1 {
+            taps.push(Dim { count: w.size as u32, lhs: ls[i + 1] * w.window_dilation as u32, rhs: rs[i], out: 0 });
+        }
+    }
+    let rhs_form = RhsForm::LanesN { k_stride: rs[rhs.dims.len() - 2] };
+    Contraction { rows, taps, ..plain(lhs, rhs, out, rhs_form) }
 }

@@ -117,17 +117,24 @@ fn output(dtype: DType, dims: &[u64], form: Form, map: &[Option<usize>], outer: 
     a
 }
 
+/// What kernels are made from: operations of a computation, as groups, for a chip.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    pub module: &'a Module,
+    pub comp: &'a Computation,
+    pub groups: &'a Groups,
+    pub chip: &'a ChipConfig,
+}
+
 /// The kernel of pointwise roots and reductions along the last dimension. `rows_form`: results of pointwise roots are
 /// wanted one element a row.
 pub fn loop_spec(
-    module: &Module,
-    comp: &Computation,
-    groups: &Groups,
+    source: Source<'_>,
     roots: &[NodeId],
     rows_form: bool,
-    chip: &ChipConfig,
     resolve: &mut dyn Resolve,
 ) -> Result<Fused<LoopSpec>, Materialise> {
+    let Source { module, comp, groups, chip } = source;
     let mut dims = groups.points(comp, roots);
     if rows_form {
         dims.push(1);
@@ -179,13 +186,11 @@ fn pairs(f: &Fuser, is_reduced: &dyn Fn(usize) -> bool, sublanes: u64) -> Option
 
 /// The kernel of any other reduction.
 pub fn reduce_spec(
-    module: &Module,
-    comp: &Computation,
-    groups: &Groups,
+    source: Source<'_>,
     root: NodeId,
-    chip: &ChipConfig,
     resolve: &mut dyn Resolve,
 ) -> Result<Fused<ReduceSpec>, Materialise> {
+    let Source { module, comp, groups, chip } = source;
     let node = comp.node(root);
     let Op::Reduce { dims: reduced, body } = &node.op else { return Err(Materialise(root)) };
     let operand = array(comp, node.operands[0]);
@@ -241,13 +246,11 @@ pub fn reduce_spec(
 /// The kernel of a window reduction without padding or base dilation, whose window leaves the last dimension alone.
 /// Its operands are arrays in lanes form.
 pub fn window_spec(
-    module: &Module,
-    comp: &Computation,
-    groups: &Groups,
+    source: Source<'_>,
     root: NodeId,
-    chip: &ChipConfig,
     resolve: &mut dyn Resolve,
 ) -> Result<Fused<ReduceSpec>, Materialise> {
+    let Source { module, comp, groups, chip } = source;
     let node = comp.node(root);
     let Op::ReduceWindow { window, body } = &node.op else { return Err(Materialise(root)) };
     let mut window = window.clone();

@@ -21,7 +21,7 @@ mod transfer;
 mod unseen;
 
 pub use self::contraction::{product_entry, shared_product};
-use self::loop_spec::{Resolve, Resolved, loop_spec, reduce_spec, window_spec};
+use self::loop_spec::{Resolve, Resolved, Source, loop_spec, reduce_spec, window_spec};
 use self::memo::Memo;
 use self::scalar::scalar_nodes;
 use super::fuse::{Fuser, Materialise};
@@ -382,9 +382,10 @@ impl<'a> Lower<'a> {
         let rows_form = alike && roots.iter().any(|&root| self.wants_rows(r, root));
         // The spec is made with a resolver that may append conversion steps.
         let groups = std::mem::take(&mut r.groups);
+        let source = Source { module: self.module, comp, groups: &groups, chip: self.chip };
         let made = {
             let mut resolver = Resolver { lower: self, region: r };
-            loop_spec(resolver.lower.module, comp, &groups, &roots, rows_form, resolver.lower.chip, &mut resolver)
+            loop_spec(source, &roots, rows_form, &mut resolver)
         };
         r.groups = groups;
         let fused = made.map_err(|Materialise(n)| self.no_lowering(comp, n))?;
@@ -439,12 +440,12 @@ impl<'a> Lower<'a> {
             _ => None,
         };
         let groups = std::mem::take(&mut r.groups);
+        let source = Source { module: self.module, comp, groups: &groups, chip: self.chip };
         let made = {
             let mut resolver = Resolver { lower: self, region: r };
-            let (module, chip) = (resolver.lower.module, resolver.lower.chip);
             match window {
-                Some(_) => window_spec(module, comp, &groups, id, chip, &mut resolver),
-                None => reduce_spec(module, comp, &groups, id, chip, &mut resolver),
+                Some(_) => window_spec(source, id, &mut resolver),
+                None => reduce_spec(source, id, &mut resolver),
             }
         };
         r.groups = groups;
