@@ -57,6 +57,7 @@ fn narrow(dims: &[u64], lanes: u64) -> Option<Narrow> {
 fn is_full(dims: &[u64], lanes: u64) -> bool {
     match dims {
         [n] => n % lanes == 0,
+        [1, rest @ ..] => is_full(rest, lanes),
         [.., last] => *last == lanes,
         [] => false,
     }
