@@ -7,7 +7,6 @@
 
 use super::wide_sum;
 use crate::edit::{Draft, Emit, reachable, rewrite};
-use crate::inline::is_elementwise;
 use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Computation, Module, Node, NodeId, Op, Shape, WindowDim};
@@ -71,7 +70,7 @@ fn only_reduced(c: &Computation) -> Vec<bool> {
     let mut only = vec![true; c.nodes.len()];
     only[c.root.index()] = false;
     for (i, n) in c.nodes.iter().enumerate().rev() {
-        let takes = matches!(n.op, Op::Reduce { .. }) || is_elementwise(&n.op) && only[i];
+        let takes = matches!(n.op, Op::Reduce { .. }) || n.op.is_elementwise() && only[i];
         if !takes {
             n.operands.iter().for_each(|o| only[o.index()] = false);
         }
@@ -85,7 +84,7 @@ fn is_alone(c: &Computation, x: NodeId, only: &[bool], left: &mut u32) -> bool {
     *left = rest;
     let n = c.node(x);
     let splat = n.operands.is_empty() || matches!(&n.op, Op::Broadcast { dims } if dims.is_empty());
-    splat || only[x.index()] && (!is_elementwise(&n.op) || n.operands.iter().all(|&o| is_alone(c, o, only, left)))
+    splat || only[x.index()] && (!n.op.is_elementwise() || n.operands.iter().all(|&o| is_alone(c, o, only, left)))
 }
 
 /// A reduction whose operand is split from an array, as one of that array.
@@ -131,7 +130,7 @@ fn source(b: &Emit, x: NodeId, narrow: &[u64], left: &mut u32) -> Option<NodeId>
     let static_ = |x: NodeId| b.shape(x).as_array().is_some_and(|a| !a.dynamic.contains(&true));
     match b.op(x) {
         Op::Reshape if b.dims(x) == narrow => Some(b.operand(x, 0)).filter(|&y| static_(y) && b.rank(y) > 0),
-        op if is_elementwise(op) => {
+        op if op.is_elementwise() => {
             let operands = b.node(x).operands.clone();
             let mut found: Option<NodeId> = None;
             for o in operands.into_iter().filter(|&o| !is_splat(b, o)) {

@@ -22,6 +22,7 @@ pub struct TilePin {
     /// Of lhs, rhs and out. An operand that lies in vector memory has none: 0, of a pin or of a tile, goes with any number.
     pub windows: Option<[u32; 3]>,
     pub close: Option<u32>,
+    pub open: Option<u32>,
 }
 
 impl TilePin {
@@ -35,6 +36,7 @@ impl TilePin {
             && same(self.groups, t.groups)
             && self.windows.is_none_or(|w| (0..3).all(|i| w[i] == 0 || t.windows[i] == 0 || w[i] == t.windows[i]))
             && same(self.close, t.close)
+            && same(self.open, t.open)
     }
 }
 

@@ -1,6 +1,6 @@
 //! The instructions of one row block: loads and pushes, pops with sums and epilogue, and the staging of weights.
 
-use super::closing::Closing;
+use super::ends::Closing;
 use super::follow::Following;
 use super::odometer::{Odometer, Walk};
 use super::segment::Segments;

@@ -23,9 +23,12 @@ pub struct Tile {
     pub groups: u32,
     /// Windows of lhs, rhs and the result; 0 where the array is in vector memory.
     pub windows: [u32; 3],
-    /// Matrix units beside each other along `k` in the last part ([`super::closing`]); 1: it is as all others.
+    /// Matrix units beside each other along `k` in the last part ([`super::ends`]); 1: it is as all others.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub close: u32,
+    /// Pieces that chunks of lhs come in ([`super::ends`]); 1: they come whole.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub open: u32,
 }
 
 fn one() -> u32 {
@@ -39,13 +42,15 @@ fn is_one(n: &u32) -> bool {
 
 impl fmt::Display for Tile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tile { variant, units, outer, rows, splits, groups, windows: [l, r, o], close } = self;
+        let Tile { variant, units, outer, rows, splits, groups, windows: [l, r, o], close, open } = self;
         write!(
             f,
             "variant {variant}, {units} units, {outer} outer, {rows} rows, {splits} splits, {groups} groups, windows \
              {l}/{r}/{o}"
         )?;
-        if *close > 1 { write!(f, ", close {close}") } else { Ok(()) }
+        let mut unless_one = |name, n| if n > 1 { write!(f, ", {name} {n}") } else { Ok(()) };
+        unless_one("close", *close)?;
+        unless_one("open", *open)
     }
 }
 
@@ -82,6 +87,7 @@ impl Tile {
             groups: t.ng,
             windows: [count(&t.lhs), count(&t.rhs), count(&t.out)],
             close: t.close,
+            open: t.open,
         }
     }
 }

@@ -25,6 +25,8 @@ const TURN: f64 = 24.0;
 /// Share of a kernel's cycles that another last part has to save: its code is as long as all other parts', and every other decision
 /// that hangs on this one's is made again for little (assumed).
 const CLOSING: f64 = 0.01;
+/// Cycles that a step takes longer where rows come in pieces: it asks more often for what it waits for (measured with long products).
+const OPENING: f64 = 9.0;
 
 /// Steps with part of an end beside them.
 pub(super) struct Shaped {
@@ -169,7 +171,7 @@ impl Problem<'_> {
             rows = within(rows, m.lhs, ahead(&t.lhs));
         }
         let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
-        let first_bytes = (m.lhs + m.rhs) / t.kc as f64 / bandwidth;
+        let first_bytes = self.first_bytes(t, (m.lhs / bandwidth, m.rhs / bandwidth), step);
         let first = first_bytes + latency;
         let drain = chip.mxu.fill_cycles() as f64;
         let last = if m.out > 0.0 { self.last(t, m.out / bandwidth, step) + latency } else { 0.0 };
@@ -177,16 +179,41 @@ impl Problem<'_> {
         let late = |bytes: f64| (bytes / bandwidth - part).max(0.0);
         let others = if keeps { late(m.rhs) * f64::from(t.ng - 1) } else { 0.0 };
         let chunks = f64::from(t.kc - 1) / f64::from(t.kc);
-        let waits = late(m.lhs + m.rhs) * chunks + others;
+        let waits = if t.open > 1 {
+            let head = f64::from(t.segments.tail) / f64::from(t.blocks);
+            let pushed = part * (chunks + head / f64::from(t.kc));
+            ((m.lhs + m.rhs) / bandwidth - first_bytes - pushed).max(0.0)
+                + OPENING * steps * (tiles - f64::from(u32::from(t.close > 1)))
+        } else {
+            late(m.lhs + m.rhs) * chunks
+        };
+        let waits = waits + others;
         let work = work * t.ng as f64 * blocks_of_rows;
         let spare = SPARE * (moved / bandwidth - work).max(0.0);
         let mut all = rows * blocks_of_rows + waits;
         if t.close > 1 {
             // The last part waits for all that it multiplies.
-            all = all.max((moved - m.out) / bandwidth - first_bytes + steps * step) * (1.0 + CLOSING);
+            // Of two parts, results of the first leave meanwhile.
+            let read = moved - m.out * if tiles > 2.0 { 1.0 } else { tiles };
+            all = all.max(read / bandwidth - first_bytes + steps * step) * (1.0 + CLOSING);
         }
         all.max(moved / bandwidth) - spare + first + drain + last
     }
+
+    /// Cycles in which what the first step begins with comes, if `lhs` and `rhs` are the cycles in which their first blocks do.
+    fn first_bytes(&self, t: &Tiling, (lhs, rhs): (f64, f64), step: f64) -> f64 {
+        let (lhs, rhs) = (lhs / f64::from(t.kc), rhs / f64::from(t.kc));
+        if t.open == 1 {
+            return lhs + rhs;
+        }
+        let share = |blocks: u32| f64::from(blocks) / f64::from(t.blocks);
+        let late = |(from, to): (u32, u32)| lhs * share(to) - step * share(from);
+        let pieces = t.first_pieces().into_iter().chain(t.pieces().into_iter().skip(1).flatten()).map(late);
+        // The next step's, behind its weights.
+        let next = lhs * (1.0 + share(t.segments.tail)) + rhs - step;
+        rhs + pieces.fold(next.max(0.0), f64::max)
+    }
+
     /// Cycles in which the last results leave behind the last ones that are popped, and what another last part costs. `out`: cycles in which
     /// a tile's leave; `step`: of a step.
     fn last(&self, t: &Tiling, out: f64, step: f64) -> f64 {

@@ -1,10 +1,11 @@
 //! The flow of a kernel: the loop over steps, and what happens when chunks, blocks and tiles begin and end.
 
 use super::body::{Before, Beside, Context, Pop, Push, Step};
-use super::segment::Source;
+use super::ends::start_streams;
+use super::segment::{Segment, Source};
 use super::setup::ROWS;
 use super::spec::Place;
-use super::stream::{Kind, Stream, switch};
+use super::stream::Kind;
 use crate::emit::hook::Hook;
 use crate::kernel::{KernelBuilder, LoopHints, M, S, Trips};
 use systole_isa::{MxuFormat, Op};
@@ -20,7 +21,10 @@ impl Context<'_> {
 
     /// The whole kernel behind the setup.
     pub fn run(&self, b: &mut KernelBuilder, hook: Option<Hook>) {
-        self.start_streams(b);
+        if !self.opens() {
+            start_streams(b, &self.t, self.lhs_stream.as_ref(), self.rhs_stream.as_ref());
+        }
+        self.start_extras(b);
         self.rhs_event(b, true);
         let first = self.begin_first(b);
         let groups = self.p.staging.groups;
@@ -55,19 +59,6 @@ impl Context<'_> {
             self.advance(b);
             self.step(b);
         });
-    }
-
-    fn start_streams(&self, b: &mut KernelBuilder) {
-        let streams = [&self.rhs_stream, &self.lhs_stream];
-        let ahead = |s: &Stream| s.ahead();
-        for block in 0..streams.into_iter().flatten().map(ahead).max().unwrap_or(0) {
-            for i in 0..self.t.kc {
-                streams.into_iter().flatten().filter(|s| block < ahead(s)).for_each(|s| s.start(b, i));
-            }
-        }
-        for s in self.extra_streams.iter().flatten() {
-            s.start(b, 0);
-        }
     }
 
     /// Keeps what describes the step that becomes the current one.
@@ -165,48 +156,8 @@ impl Context<'_> {
         1 + (self.seg.lag - 1).div_ceil(self.steps)
     }
 
-    /// Before the current step's pushes: its chunk of lhs.
-    fn lhs_event(&self, b: &mut KernelBuilder) {
-        let Some(s) = &self.lhs_stream else { return };
-        let c = &self.current;
-        let groups = self.t.ng as i32;
-        b.if_(c.new_chunk, |b| {
-            switch(b, c.chunk, self.t.kc, &|b, i| {
-                if groups == 1 {
-                    s.wait(b, i);
-                    return b.if_(s.left(), |b| s.start(b, i));
-                }
-                let first = b.def_s(Op::SEqI, &[c.groups.into(), groups.into()]);
-                b.if_(first, |b| {
-                    s.wait(b, i);
-                    b.if_(s.left(), |b| s.start(b, i));
-                });
-            });
-        });
-    }
-
-    /// Before the next step's weights are staged: their chunk of rhs.
-    fn rhs_event(&self, b: &mut KernelBuilder, at_start: bool) {
-        let Some(s) = &self.rhs_stream else { return };
-        let event = |b: &mut KernelBuilder, i: u32| {
-            s.wait(b, i);
-            b.if_(s.left(), |b| s.start(b, i));
-        };
-        if at_start {
-            return event(b, 0);
-        }
-        let due = b.s(Op::SSel, &[self.rhs_waits, self.next_new_chunk, S::ZERO]);
-        b.if_(due, |b| {
-            switch(b, self.next_chunk, self.t.kc, &event);
-            // The last part may begin with any of its chunks; no others come behind them.
-            if let Some(closing) = &self.closing {
-                closing.if_last(b, |b| (1..self.t.kc).for_each(|i| s.wait(b, i)));
-            }
-        });
-    }
-
     fn step(&self, b: &mut KernelBuilder) {
-        self.lhs_event(b);
+        self.lhs_event(b, 0);
         if !self.seg.late {
             self.rhs_event(b, false);
         }
@@ -251,21 +202,33 @@ impl Context<'_> {
         push: Push,
         pop: Pop,
     ) {
-        let next = self.passes()[(pass + 1) % self.passes().len()].1;
         for s in self.seg.loops.iter().filter(|s| s.source == source) {
-            b.loop_with(Trips::Static(s.iterations), self.hints(), |b| {
-                match beside {
-                    Beside::Nothing => {}
-                    Beside::End => self.spread_blocks(b, s.blocks / self.t.spread),
-                    Beside::Loop => self.followed_blocks(b, s.blocks),
-                }
-                self.pop_blocks(b, pop, s.blocks);
-                self.push_blocks(b, step, (push, s.blocks), &|b, i| {
-                    let from = s.stage * i / s.blocks;
-                    (from..s.stage * (i + 1) / s.blocks).for_each(|_| self.stage_group(b, step, next));
-                });
-            });
+            self.one_loop(b, step, pass, (s, beside), push, pop);
         }
+    }
+
+    pub(super) fn one_loop(
+        &self,
+        b: &mut KernelBuilder,
+        step: &Step,
+        pass: usize,
+        (s, beside): (&Segment, Beside),
+        push: Push,
+        pop: Pop,
+    ) {
+        let next = self.passes()[(pass + 1) % self.passes().len()].1;
+        b.loop_with(Trips::Static(s.iterations), self.hints(), |b| {
+            match beside {
+                Beside::Nothing => {}
+                Beside::End => self.spread_blocks(b, s.blocks / self.t.spread),
+                Beside::Loop => self.followed_blocks(b, s.blocks),
+            }
+            self.pop_blocks(b, pop, s.blocks);
+            self.push_blocks(b, step, (push, s.blocks), &|b, i| {
+                let from = s.stage * i / s.blocks;
+                (from..s.stage * (i + 1) / s.blocks).for_each(|_| self.stage_group(b, step, next));
+            });
+        });
     }
 
     pub(super) fn staged_after(&self, b: &mut KernelBuilder, step: &Step, pass: usize) {
@@ -309,14 +272,21 @@ impl Context<'_> {
             if there || known && pass > 0 {
                 self.pop_end(b, &earlier, may_be_last && pass == 0);
             } else {
-                b.if_else(self.pop_wait, |b| earlier(b, Pop::None), |b| self.pop_end(b, &earlier, true));
+                let none = |b: &mut KernelBuilder| {
+                    if self.opens() { self.open(b, step, push) } else { earlier(b, Pop::None) }
+                };
+                b.if_else(self.pop_wait, none, |b| self.pop_end(b, &earlier, true));
             }
+        }
+        if self.opens() {
+            self.opened(b, step, push);
+            self.waited(b);
+            return self.staged_after(b, step, pass);
         }
         if self.seg.late {
             self.rhs_event(b, false);
         }
-        let waited = b.s_addi(self.pop_wait, -1);
-        b.set_s(self.pop_wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
+        self.waited(b);
         let current = loops(Source::Current);
         if there || known {
             self.pop_begin(b, &current, pass + 1 == self.passes().len());
@@ -326,8 +296,14 @@ impl Context<'_> {
         self.staged_after(b, step, pass);
     }
 
+    /// One step fewer without results.
+    fn waited(&self, b: &mut KernelBuilder) {
+        let waited = b.s_addi(self.pop_wait, -1);
+        b.set_s(self.pop_wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
+    }
+
     /// Runs `last` if the step whose results are popped is its tile's last, else `other`.
-    fn if_last(
+    pub(super) fn if_last(
         &self,
         b: &mut KernelBuilder,
         may_be: bool,
@@ -351,7 +327,7 @@ impl Context<'_> {
         }
     }
 
-    fn sum(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
+    pub(super) fn sum(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
         // Where the vector unit has more to do beside pushes, code of its own spares it the choice.
         let busy = self.p.spec.start.is_some() || self.spread.is_some();
         if busy && self.t.ks == 1 && !self.t.accumulators {
@@ -383,7 +359,7 @@ impl Context<'_> {
 
     /// Starts the copy of the results that leave before the tile's others.
     pub(super) fn start_early(&self, b: &mut KernelBuilder) {
-        if let Some(out) = self.out_stream.as_ref().filter(|out| out.whole.early.is_some()) {
+        if let Some(out) = self.out_stream.as_ref().filter(|out| !out.whole.early.is_empty()) {
             let (window, address) = self.leaving(b);
             out.start_early(b, window, address);
         }
@@ -399,7 +375,7 @@ impl Context<'_> {
         self.pop_step(b);
     }
 
-    fn begin_sums(&self, b: &mut KernelBuilder) {
+    pub(super) fn begin_sums(&self, b: &mut KernelBuilder) {
         if self.t.sums > 0 {
             b.copy_s(self.sums_row, self.sums_at);
         }

@@ -11,7 +11,7 @@
 //! - [`tile`]: the choice of blocks, groups and chunks; [`cycles`]: its cost model;
 //! - [`segment`]: the loops of a step, and how results lag behind pushes;
 //! - [`choose`]: the best tile, as plain numbers;
-//! - [`closing`]: the last part, with units along `k`;
+//! - [`ends`]: the first steps, whose rows come in pieces, and the last part, with units along `k`;
 //! - [`spread`]: ends of products beside the next tile's steps;
 //! - [`split`]: parts for the cores of a device;
 //! - [`odometer`]: counting through nested dimensions;
@@ -24,8 +24,8 @@
 
 mod body;
 mod choose;
-mod closing;
 mod cycles;
+mod ends;
 mod finish;
 mod flow;
 mod follow;

@@ -179,6 +179,29 @@ impl Segments {
         Segments { loops: earlier.chain(own).collect(), staged_after: 0, late: true, ..self }
     }
 
+    /// Row blocks whose results have been popped where each loop that pops a step's own ends.
+    pub fn ends(&self) -> Vec<u32> {
+        let own = self.loops.iter().filter(|l| l.source == Source::Current);
+        let mut at = 0;
+        let end = |l: &Segment| {
+            at += l.iterations * l.blocks;
+            at
+        };
+        own.map(end).collect()
+    }
+
+    /// The loops of the first step if its rows come in pieces, one for each: of the blocks beside which nothing is popped yet, the first
+    /// third is a loop of its own, since pushes begin with it.
+    pub fn opening(&self) -> Vec<Segment> {
+        let mut loops = self.loops.clone();
+        if let Some(first) = loops.first_mut().filter(|l| l.source == Source::Earlier && l.iterations >= 3) {
+            let short = Segment { iterations: first.iterations / 3, ..*first };
+            first.iterations -= short.iterations;
+            loops.insert(0, short);
+        }
+        loops
+    }
+
     fn cut(blocks: u32, groups: u32, tail: u32, lag: u32) -> Segments {
         let (stage, staging) = stages(blocks, groups);
         let mut loops = Vec::new();

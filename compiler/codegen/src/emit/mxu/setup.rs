@@ -1,7 +1,7 @@
 //! From a tiling to the [`Context`] of an emission: parameters, windows, streams and the first values of all registers.
 
 use super::body::{Context, Current, Operand};
-use super::closing::Closing;
+use super::ends::{Closing, open_streams};
 use super::follow::{Follow, Following};
 use super::odometer::{Level, Odometer, Walk};
 use super::spec::{Array, Dim, Epilogue, MxuError, RhsForm};
@@ -285,17 +285,24 @@ fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Ba
     let (unit, w, t) = (lhs.hbm?, l.t.lhs?, l.t);
     let a = lhs.operand.array;
     let beside: Vec<[u32; 3]> = l.beside(&w, |d| d.lhs).into_iter().collect();
-    let chunk = |r: &mut Resources, i: u32| {
-        let from = i * t.ktc * t.kch;
-        let planes = ((i + 1) * t.ktc * t.kch).min(l.p.geometry.planes_k).min(t.kt * t.kch) - from;
-        let d = desc(&unit, false, w.copied, [planes, a.plane_rows, w.plane], &beside);
-        let to = (from * w.plane / a.dtype.packing() as u32) as i32;
-        Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: unit.units((from * a.plane_rows) as i32), to }
+    let chunk = |r: &mut Resources, (i, piece): (u32, Option<(u32, u32)>)| {
+        let (first, planes) = t.lhs_planes(l.p.geometry, i);
+        let (row, rows, dim) = piece.map_or((0, w.copied, None), |p| t.lhs_rows(l.p.geometry, &w, p));
+        let dims: Vec<[u32; 3]> = beside.iter().copied().chain(dim).collect();
+        let d = desc(&unit, false, rows, [planes, a.plane_rows, w.plane], &dims);
+        let to = ((first * w.plane + row) / a.dtype.packing() as u32) as i32;
+        let from = unit.units((first * a.plane_rows + row) as i32);
+        Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from, to }
     };
-    let chunks = (0..t.kc).map(|i| chunk(r, i)).collect();
-    let sem = r.semaphores(Stream::semaphores(t.kc, &w, false));
+    let chunks: Vec<Chunk> = t.lhs_chunks().into_iter().map(|piece| chunk(r, piece)).collect();
+    let sem = r.semaphores(Stream::semaphores(chunks.len() as u32, &w, false));
     let levels = l.stream(&unit, |k| l.lhs(k, a.plane_rows), &[Kind::Group]);
-    Some(Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w, false)))
+    let mut stream = Stream::new(b, (unit, lhs.operand.buf), (chunks, sem), levels, (lhs.window, &w, false));
+    if t.open > 1 {
+        let pieces = t.first_pieces();
+        stream.first = (r.semaphores(pieces.len() as u32), pieces.iter().map(|&p| chunk(r, (0, Some(p)))).collect());
+    }
+    Some(stream)
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "all other levels move as the array does")]
@@ -344,14 +351,14 @@ fn tile_desc(unit: &HbmUnit, l: &Levels<'_>, w: &Window, to_hbm: bool) -> DmaDes
     desc(unit, to_hbm, w.copied, [w.planes, l.p.spec.out.plane_rows, w.plane], &beside)
 }
 
-/// How results of a window, or of so many of its planes, leave, and the bytes of all.
-fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, w: &Window) -> (Pieces, u32) {
+/// How results of a window, or of its first planes, leave, and the bytes of all. `ends`: row blocks behind which some may leave.
+fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, (w, ends): (&Window, &[u32])) -> (Pieces, u32) {
     let (t, g, a) = (l.t, l.p.geometry, &l.p.spec.out);
     let whole = tile_desc(unit, l, w, true);
     let bytes = whole.bytes() as u32;
     let Some(early) = t.early_rows(l.p.spec, g) else {
         let rest = Piece { desc: r.descs.number(whole), from: 0, to: 0 };
-        return (Pieces { early: None, rest, last: Vec::new() }, bytes);
+        return (Pieces { early: Vec::new(), rest, last: Vec::new() }, bytes);
     };
     let slab = t.blocks * g.sublanes;
     let mut piece = |first: u32, rows: u32| {
@@ -359,7 +366,14 @@ fn out_pieces(r: &mut Resources, l: &Levels<'_>, unit: &HbmUnit, w: &Window) -> 
         let to = (first / a.dtype.packing() as u32) as i32;
         Piece { desc: r.descs.number(d), from: unit.units(first as i32), to }
     };
-    let whole = (Some(piece(0, early)), piece(early, slab - early));
+    let mut from = 0;
+    let whole_words = |blocks: &u32| (blocks * g.sublanes).is_multiple_of(a.dtype.packing() as u32);
+    let ends = ends.iter().copied().filter(|&end| end * g.sublanes < early && whole_words(&end));
+    let pieces = ends.chain([early / g.sublanes]).map(|end| {
+        let begin = std::mem::replace(&mut from, end * g.sublanes);
+        (end, piece(begin, from - begin))
+    });
+    let whole = (pieces.collect(), piece(early, slab - early));
     let mut at = early;
     let last = t.last_pieces(l.p.spec, g).into_iter().map(|blocks| {
         let from = at;
@@ -453,14 +467,17 @@ pub(super) fn prepare<'a>(
     let steps = t.steps(g, p.formats);
     let parts = t.tiles(g) * t.ks;
     let seg = t.segments.clone();
+    let mut lhs_stream = lhs_stream(b, &mut r, &l, &lhs);
+    let mut rhs_stream = rhs_stream(b, &mut r, &l, &rhs);
+    if t.open > 1 {
+        open_streams(b, &t, &mut lhs_stream, &mut rhs_stream);
+    }
     let next = step_odometer(b, &l, (&lhs, &rhs), &rows);
-    let lhs_stream = lhs_stream(b, &mut r, &l, &lhs);
-    let rhs_stream = rhs_stream(b, &mut r, &l, &rhs);
     let serial = t.overlaps(g);
     let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
-        let (pieces, bytes) = out_pieces(&mut r, &l, &unit, &w);
+        let (pieces, bytes) = out_pieces(&mut r, &l, &unit, (&w, &[]));
         let columns = Window { planes: w.planes / t.close, ..w };
-        let closing = (t.close > 1).then(|| out_pieces(&mut r, &l, &unit, &columns).0);
+        let closing = (t.close > 1).then(|| out_pieces(&mut r, &l, &unit, (&columns, &seg.ends())).0);
         let sem = r.semaphores(w.count);
         OutStream::new(b, (unit, out.operand.buf), (pieces, closing), (bytes, sem), (w.count, serial))
     });

@@ -92,6 +92,10 @@ pub(super) struct Stream {
     pub chunks: Vec<Chunk>,
     /// Semaphore of the first chunk.
     pub sem: u32,
+    /// Semaphore of the first of the pieces that the first chunk of the first block comes in, and these; none if it comes whole.
+    pub first: (u32, Vec<Chunk>),
+    /// Copies that are started while this is set are started one after the other: memory serves them in that order.
+    pub order: Option<BufferRef>,
     /// Place of the next block to copy (one variable, in address units).
     next: Odometer<Kind>,
     /// Blocks still to copy; word row of the window to fill next.
@@ -123,6 +127,8 @@ impl Stream {
             buf,
             chunks,
             sem,
+            first: (0, Vec::new()),
+            order: None,
             next: Odometer::new(b, levels, vec![at]),
             left: b.s_var(if window.count > 1 { total as i32 } else { 1 }),
             window: b.s_copy(base),
@@ -149,18 +155,51 @@ impl Stream {
 
     /// Starts the copy of chunk `i` of the next block; the last chunk moves on to the block after.
     pub fn start(&self, b: &mut KernelBuilder, i: u32) {
-        let c = &self.chunks[i as usize];
-        let (src, src_offset) = self.hbm.place(b, self.next.vars[0], c.from);
-        let dst = if c.to == 0 { self.window } else { b.s_addi(self.window, c.to) };
+        let copy = self.copy(b, &self.chunks[i as usize]);
         let go = |b: &mut KernelBuilder, window: u32| {
             let sem = self.sem + window * self.chunks.len() as u32 + i;
-            let args = DmaArgs { desc: c.desc, src, src_offset, dst, dst_offset: S::ZERO, sem };
-            b.dma_start(args, &[self.hbm.buf], &[self.buf]);
+            self.go(b, DmaArgs { sem, ..copy });
         };
         match (&self.fill, &self.due) {
             (Some(ring), Some(_)) => ring.each(b, &go),
             _ => go(b, 0),
         }
+        self.started(b, i);
+    }
+
+    /// As [`Stream::start`], of the first block of all.
+    pub fn start_first(&self, b: &mut KernelBuilder, i: u32) {
+        let (sem, pieces) = &self.first;
+        if i > 0 || pieces.is_empty() {
+            return self.start(b, i);
+        }
+        for (piece, sem) in pieces.iter().zip(*sem..) {
+            let copy = self.copy(b, piece);
+            self.go(b, DmaArgs { sem, ..copy });
+        }
+        self.started(b, 0);
+    }
+
+    /// Waits for a piece of the first block.
+    pub fn wait_first(&self, b: &mut KernelBuilder, piece: usize) {
+        let (sem, pieces) = &self.first;
+        b.dma_wait(sem + piece as u32, pieces[piece].bytes as i32, &[self.hbm.buf], &[self.buf]);
+    }
+
+    /// The copy of a chunk of the next block, without its semaphore.
+    fn copy(&self, b: &mut KernelBuilder, c: &Chunk) -> DmaArgs {
+        let (src, src_offset) = self.hbm.place(b, self.next.vars[0], c.from);
+        let dst = if c.to == 0 { self.window } else { b.s_addi(self.window, c.to) };
+        DmaArgs { desc: c.desc, src, src_offset, dst, dst_offset: S::ZERO, sem: 0 }
+    }
+
+    fn go(&self, b: &mut KernelBuilder, copy: DmaArgs) {
+        let writes: Vec<BufferRef> = [self.buf].into_iter().chain(self.order).collect();
+        b.dma_start(copy, &[self.hbm.buf], &writes);
+    }
+
+    /// Chunk `i` is on its way.
+    fn started(&self, b: &mut KernelBuilder, i: u32) {
         if i as usize + 1 == self.chunks.len() {
             b.s_inc(self.left, -1);
             if let Some(ring) = &self.fill {
@@ -196,8 +235,8 @@ pub(super) struct Piece {
 /// How a window's results, or some of its columns', leave.
 #[derive(Clone, Debug)]
 pub(super) struct Pieces {
-    /// What leaves early, if anything, and the rest.
-    pub early: Option<Piece>,
+    /// What leaves early, if anything, each piece behind so many row blocks, and the rest.
+    pub early: Vec<(u32, Piece)>,
     pub rest: Piece,
     /// The rest of the last results of all, in pieces of so many row blocks; none if it leaves as one.
     pub last: Vec<(u32, Piece)>,
@@ -254,7 +293,7 @@ impl OutStream {
 
     /// Starts the copy of what leaves early of the window in use, at word row `window`, to address `at`.
     pub fn start_early(&self, b: &mut KernelBuilder, window: S, at: S) {
-        if let Some(piece) = self.whole.early {
+        for &(_, piece) in &self.whole.early {
             self.in_turn(b);
             self.piece(b, piece, window, at, false);
         }
@@ -262,7 +301,7 @@ impl OutStream {
 
     /// Starts the copy of the rest of the window in use, and turns to the other one.
     pub fn start(&self, b: &mut KernelBuilder, window: S, at: S) {
-        if self.whole.early.is_none() {
+        if self.whole.early.is_empty() {
             self.in_turn(b);
         }
         self.piece(b, self.whole.rest, window, at, true);
@@ -272,10 +311,13 @@ impl OutStream {
         }
     }
 
-    /// As [`OutStream::start_early`], of the columns at word row `window` of the last part.
-    pub fn start_close_early(&self, b: &mut KernelBuilder, window: S, at: S) {
-        if let Some(piece) = self.closing.as_ref().and_then(|c| c.early) {
-            self.in_turn(b);
+    /// As [`OutStream::start_early`], of what leaves behind `blocks` row blocks of the columns at word row `window` of the last part.
+    pub fn start_close_early(&self, b: &mut KernelBuilder, blocks: u32, window: S, at: S) {
+        let early = self.closing.iter().flat_map(|c| c.early.iter().enumerate());
+        for (i, &(_, piece)) in early.filter(|(_, piece)| piece.0 == blocks) {
+            if i == 0 {
+                self.in_turn(b);
+            }
             self.piece(b, piece, window, at, false);
         }
     }
@@ -283,7 +325,7 @@ impl OutStream {
     /// Starts the copy of the rest of these columns; others of the window follow.
     pub fn start_close(&self, b: &mut KernelBuilder, window: S, at: S) {
         let Some(closing) = &self.closing else { return };
-        if closing.early.is_none() {
+        if closing.early.is_empty() {
             self.in_turn(b);
         }
         self.piece(b, closing.rest, window, at, true);

@@ -128,6 +128,8 @@ pub(super) struct Tiling {
     pub follow: u32,
     /// Units beside each other along `k` in the last part (1: it is as all others).
     pub close: u32,
+    /// Pieces that chunks of lhs come in (1: they come whole).
+    pub open: u32,
     /// Cycles of all tiles' ends beyond their steps.
     pub ends: f64,
     pub cycles: f64,
@@ -168,10 +170,16 @@ impl Tiling {
 
     /// Semaphores of the kernel's copies.
     pub fn semaphores(&self) -> u32 {
-        let operands = self.lhs.iter().map(|w| Stream::semaphores(self.kc, w, false));
+        let operands = self.lhs.iter().map(|w| Stream::semaphores(self.kc * self.open, w, false));
         let operands = operands.chain(self.rhs.iter().map(|w| Stream::semaphores(self.kc, w, self.keeps_rhs())));
         let results = self.out.iter().map(|w| w.count);
-        operands.chain(results).sum::<u32>() + self.extras.iter().flatten().count() as u32
+        let first = if self.open > 1 { self.first_pieces().len() as u32 } else { 0 };
+        operands.chain(results).sum::<u32>() + first + self.extras.iter().flatten().count() as u32
+    }
+
+    /// The most that one may need whose chunks come whole: kernels are given as many.
+    pub fn most_semaphores(&self, chip: &ChipConfig) -> u32 {
+        2 * max_chunks(chip) + 2 + self.extras.iter().flatten().count() as u32
     }
 
     /// Blocks of lhs and of rhs that are read in all.
@@ -343,6 +351,8 @@ impl Problem<'_> {
         t.cycles = self.cycles(&t, step);
         let mut all = self.closed(&t, step);
         all.push(t);
+        let opened: Vec<Tiling> = all.iter().filter_map(|t| self.opened(t, step)).collect();
+        all.extend(opened);
         all
     }
 
@@ -379,6 +389,10 @@ impl Problem<'_> {
             return Err(none());
         }
         t.close = tile.close;
+        if tile.open != 1 && self.opens(&t) != Some(tile.open) {
+            return Err(none());
+        }
+        t.open = tile.open;
         t.cycles = self.cycles(&t, step);
         Ok(t)
     }
@@ -458,6 +472,7 @@ impl Problem<'_> {
             spread: 0,
             follow: 0,
             close: 1,
+            open: 1,
             ends: 0.0,
             cycles: 0.0,
         };

@@ -407,7 +407,7 @@ fn rhs_stays_and_results_leave_early() {
         let numbers = (1..=chip.mxu.count).flat_map(|units| (2..40).map(move |rows| (units, rows)));
         for ((units, rows), groups) in numbers.flat_map(|n| (2..=8).map(move |groups| (n, groups))) {
             let windows = [2, groups, 1 + groups % 2];
-            let tile = Tile { variant: 0, units, outer: 0, rows, splits: 1, groups, windows, close: 1 };
+            let tile = Tile { variant: 0, units, outer: 0, rows, splits: 1, groups, windows, close: 1, open: 1 };
             let Ok(chosen) = consider(&spec, &tile, &chip, false) else { continue };
             let w = walk(&spec, &tile, &chip).expect("the tile's tiling");
             let (stays, leaves) = (w.row_blocks > 1 && w.keeps_rhs, w.leaves_early);

@@ -16,18 +16,18 @@
 //!
 //! Invariant: sums are in ascending `k` as in every part, so the same bits come out.
 
-use super::body::{Before, Beside, ChunkAt, Context, Pop, Push, Step};
-use super::odometer::{Level, Odometer};
-use super::segment::Source;
-use super::spec::RhsForm;
-use super::stream::Kind;
-use super::tile::{Problem, Tiling};
+use super::super::body::{Before, Beside, ChunkAt, Context, Pop, Push, Step};
+use super::super::odometer::{Level, Odometer};
+use super::super::segment::Source;
+use super::super::spec::RhsForm;
+use super::super::stream::Kind;
+use super::super::tile::{Problem, Tiling};
 use crate::kernel::{KernelBuilder, LoopHints, M, S, Trips, V};
 use systole_isa::Op;
 
 impl Problem<'_> {
     /// Numbers of units along `k` that the last part may have.
-    pub(super) fn closes<'t>(&self, t: &'t Tiling) -> impl Iterator<Item = u32> + use<'t> {
+    pub(in super::super) fn closes<'t>(&self, t: &'t Tiling) -> impl Iterator<Item = u32> + use<'t> {
         let (g, spec, s) = (self.geometry, self.spec, self.staging);
         let plain = !t.accumulators && t.ks == 1 && t.spread == 0 && t.follow == 0 && self.formats.passes.len() == 1;
         let simple = g.taps.is_empty() && g.beside.is_none() && spec.start.is_none() && !self.hooked;
@@ -43,7 +43,7 @@ impl Problem<'_> {
     }
 
     /// The tiling with each of these.
-    pub(super) fn closed(&self, t: &Tiling, step: f64) -> Vec<Tiling> {
+    pub(in super::super) fn closed(&self, t: &Tiling, step: f64) -> Vec<Tiling> {
         let with = |close| {
             let mut t = Tiling { close, ..t.clone() };
             // The window before is on its way while the first columns are stored.
@@ -56,7 +56,7 @@ impl Problem<'_> {
 }
 
 /// Registers of a kernel with another last part.
-pub(super) struct Closing {
+pub(in super::super) struct Closing {
     /// Parts behind the one whose weights are staged next.
     parts: S,
     /// Element rows from the weights of a unit to those of the one as many units on as share a `k` tile in the last part.
@@ -111,12 +111,12 @@ impl Context<'_> {
     }
 
     /// Whether results of the last part are whole as they are popped.
-    pub(super) fn closes_at_once(&self) -> bool {
+    pub(in super::super) fn closes_at_once(&self) -> bool {
         self.closing_steps() == 1
     }
 
     /// The odometer has moved on to the next part's weights.
-    pub(super) fn next_part(&self, b: &mut KernelBuilder) {
+    pub(in super::super) fn next_part(&self, b: &mut KernelBuilder) {
         let Some(c) = &self.closing else { return };
         b.s_inc(c.parts, -1);
         let plane = self.rhs.plane;
@@ -126,7 +126,7 @@ impl Context<'_> {
     }
 
     /// Where the weights of every unit of a slab lie, if that changes: a register, and what it lacks. `at`: the first unit's.
-    pub(super) fn unit_bases(&self, b: &mut KernelBuilder, at: S) -> Vec<(S, i32)> {
+    pub(in super::super) fn unit_bases(&self, b: &mut KernelBuilder, at: S) -> Vec<(S, i32)> {
         let Some(c) = &self.closing else { return Vec::new() };
         let per = beside(&self.t);
         let mut base = at;
@@ -141,7 +141,13 @@ impl Context<'_> {
     }
 
     /// Loads and pushes a row block of slab `si`, which lies `skip` behind the walk: its `k` tiles each to their units.
-    pub(super) fn push_closing(&self, b: &mut KernelBuilder, lhs: &[(ChunkAt, M)], (si, push): (u32, Push), skip: i32) {
+    pub(in super::super) fn push_closing(
+        &self,
+        b: &mut KernelBuilder,
+        lhs: &[(ChunkAt, M)],
+        (si, push): (u32, Push),
+        skip: i32,
+    ) {
         let part = self.p.staging.part;
         let Push::Fifo(format) = push else { return };
         let per = beside(&self.t);
@@ -160,14 +166,14 @@ impl Context<'_> {
     }
 
     /// The sums of a row block: slab, plane of the columns, unit of the first `k` tile and lane chunk of each.
-    pub(super) fn closing_results(&self) -> Vec<(usize, u32, u32, u32)> {
+    pub(in super::super) fn closing_results(&self) -> Vec<(usize, u32, u32, u32)> {
         let (t, per) = (&self.t, beside(&self.t));
         let of = move |si: u32, nx: u32| (0..t.nch).map(move |c| (si as usize, nx * t.nch + c, si * t.ns + nx, c));
         (0..t.ms).flat_map(|si| (0..per).flat_map(move |nx| of(si, nx))).collect()
     }
 
     /// Adds the results of the other units along `k` of block `i`.
-    pub(super) fn add_others(&self, b: &mut KernelBuilder, sum: V, (i, unit, chunk): (u32, u32, u32)) -> V {
+    pub(in super::super) fn add_others(&self, b: &mut KernelBuilder, sum: V, (i, unit, chunk): (u32, u32, u32)) -> V {
         let per = beside(&self.t);
         (1..self.t.close).fold(sum, |sum, kx| {
             let v = self.result(b, i, unit + kx * per, chunk);
@@ -177,10 +183,10 @@ impl Context<'_> {
     }
 
     /// All of the last part, and what is left behind it.
-    pub(super) fn close(&self, b: &mut KernelBuilder) {
+    pub(in super::super) fn close(&self, b: &mut KernelBuilder) {
         let (t, p) = (&self.t, &self.p);
         if let Some(s) = self.lhs_stream.as_ref().filter(|_| t.ng == 1) {
-            (0..t.kc).for_each(|i| s.wait(b, i));
+            (0..t.kc * t.open).for_each(|i| s.wait(b, i));
         }
         let (steps, per, plane) = (self.closing_steps(), beside(t), self.rhs.plane);
         let lhs = (t.close * t.kch * self.lhs.plane) as i32;
@@ -201,18 +207,27 @@ impl Context<'_> {
         let loops = |b: &mut KernelBuilder, step: &Step, source, pop| {
             self.loops(b, step, 0, (source, Beside::Nothing), push, pop);
         };
+        let current = |b: &mut KernelBuilder, step: &Step, pop| {
+            let own = self.seg.loops.iter().filter(|l| l.source == Source::Current);
+            for (l, blocks) in own.zip(self.seg.ends()) {
+                self.one_loop(b, step, 0, (l, Beside::Nothing), push, pop);
+                if pop == Pop::CloseFinish {
+                    self.start_columns_early(b, blocks);
+                }
+            }
+        };
         let unclaimed = b.s_var(1);
         // The first step pops what is left of the part before.
         let step = at(b);
         loops(b, &step, Source::Earlier, Pop::Finish);
         self.end_tile(b);
         b.set_s(self.pop_left, Op::SLi, &[(steps as i32).into()]);
-        self.closing_begin(b, unclaimed, &|b, pop| loops(b, &step, Source::Current, pop));
+        self.closing_begin(b, unclaimed, &|b, pop| current(b, &step, pop));
         self.staged_after(b, &step, 0);
         b.loop_with(Trips::Static(self.steps - 1), LoopHints::default(), |b| {
             let step = at(b);
             self.closing_end(b, &|b, pop| loops(b, &step, Source::Earlier, pop));
-            self.closing_begin(b, unclaimed, &|b, pop| loops(b, &step, Source::Current, pop));
+            self.closing_begin(b, unclaimed, &|b, pop| current(b, &step, pop));
             self.staged_after(b, &step, 0);
         });
         if self.out_stream.as_ref().is_some_and(|out| !out.last().is_empty()) {
@@ -223,7 +238,7 @@ impl Context<'_> {
     }
 
     /// Pops the last results of all, which leave in pieces as they come.
-    pub(super) fn last_results(&self, b: &mut KernelBuilder, pop: Pop) {
+    pub(in super::super) fn last_results(&self, b: &mut KernelBuilder, pop: Pop) {
         let Some(out) = &self.out_stream else { return };
         let place = self.leaving(b);
         for (i, &(blocks, piece)) in out.last().iter().enumerate() {
@@ -242,12 +257,16 @@ impl Context<'_> {
                 b.set_s(unclaimed, Op::SLi, &[0.into()]);
             });
             loops(b, Pop::CloseFinish);
-            if let Some(out) = &self.out_stream {
-                let (window, address) = self.leaving(b);
-                out.start_close_early(b, window, address);
-            }
         };
         self.if_whole(b, last, |b| self.closing_sum(b, loops));
+    }
+
+    /// Starts the copy of what leaves behind so many row blocks of columns.
+    fn start_columns_early(&self, b: &mut KernelBuilder, blocks: u32) {
+        if let Some(out) = &self.out_stream {
+            let (window, address) = self.leaving(b);
+            out.start_close_early(b, blocks, window, address);
+        }
     }
 
     /// Pops the last blocks of a step.
