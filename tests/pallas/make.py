@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-import written
 from jax._src.pallas.mosaic import tpu_info
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
@@ -17,6 +16,8 @@ tpu_info.registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipV
 # Places in the files begin at the repository's root.
 jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=tests/)")
 rng = np.random.default_rng(17)
+# Types that NumPy lacks, as the files name them.
+TYPES = {"bfloat16": (":bf16", np.uint16), "float8_e4m3fn": (":f8e4m3fn", np.uint8), "int4": (":s4", np.int8)}
 F = jnp.float32
 
 
@@ -33,7 +34,16 @@ def case(name, kernel, ins, outs, interpret=pltpu.InterpretParams(), **kw):
 
 
 def write(name, call, ins, interpret=pltpu.InterpretParams()):
-    written.write(f"tests/pallas/{name}", call, ins, interpret)
+    text = call().trace(*ins).lower(lowering_platforms=("tpu",)).as_text()
+    answers, arrays = jax.tree.leaves(call(interpret=interpret)(*ins)), {}
+    with open(f"tests/pallas/{name}.mlir", "w") as f:
+        f.write(text)
+    for kind, all in (("arg", ins), ("out", answers)):
+        for i, a in enumerate(all):
+            a = np.asarray(a)
+            suffix, bits = TYPES.get(a.dtype.name, ("", None))
+            arrays[f"{kind}{i}{suffix}"] = a.view(bits) if bits else a
+    np.savez_compressed(f"tests/pallas/{name}.npz", **arrays)
 
 
 def rows(n, m, by):

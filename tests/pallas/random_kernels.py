@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
-import written
 from jax._src.pallas.mosaic import tpu_info
 from jax.experimental import pallas as pl
 from jax.experimental.pallas import tpu as pltpu
 
 tpu_info.registry["cpu"] = lambda: tpu_info.get_tpu_info_for_chip(tpu_info.ChipVersion.TPU_V5E, 1)
 F, I, B, U = jnp.float32, jnp.int32, jnp.bfloat16, jnp.uint32
+TYPES = {"bfloat16": (":bf16", np.uint16)}
 S = jax.ShapeDtypeStruct
 
 
@@ -67,19 +67,6 @@ def chain(d, t, depth):
         return y.astype(x.dtype)
 
     return f
-
-
-def put(o, value, sums):
-    """Stores what `value` gives; with `sums`, steps of a grid add it to what the ones before left."""
-    if not sums:
-        o[...] = value()
-        return
-
-    @pl.when(pl.program_id(0) == 0)
-    def _():
-        o[...] = jnp.zeros_like(o)
-
-    o[...] += value()
 
 
 def elementwise(d):
@@ -247,7 +234,15 @@ def prefetched(d):
     f, sums = chain(d, t, 1), d.one("sums", [False, True])
 
     def kernel(order, x, o):
-        put(o, lambda: f(x[...]), sums)
+        if not sums:
+            o[...] = f(x[...])
+            return
+
+        @pl.when(pl.program_id(0) == 0)
+        def _():
+            o[...] = jnp.zeros_like(o)
+
+        o[...] += f(x[...])
 
     spec = pltpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=1, grid=(steps,), in_specs=[pl.BlockSpec((by, 128), lambda i, order: (order[i], 0))],
@@ -406,7 +401,15 @@ def pipeline(d):
         first = pl.program_id(0) * inner
 
         def body(x, o):
-            put(o, lambda: f(x[...]), how != "map")
+            if how == "map":
+                o[...] = f(x[...])
+                return
+
+            @pl.when(pl.program_id(0) == 0)
+            def _():
+                o[...] = jnp.zeros_like(o)
+
+            o[...] += f(x[...])
 
         grid = (inner, across) if how == "map" else (inner,)
         wide = columns // across if how == "map" else columns
@@ -727,7 +730,17 @@ def files(seed, folder):
     kernel, ins, out, how, d = made(seed)
     call = lambda **more: jax.jit(pl.pallas_call(kernel, out_shape=out, **how, **more))
     with jax.default_matmul_precision("highest"):
-        written.write(f"{folder}/{seed}", call, ins)
+        text = call().trace(*ins).lower(lowering_platforms=("tpu",)).as_text()
+        answers = jax.tree.leaves(call(interpret=pltpu.InterpretParams())(*ins))
+    with open(f"{folder}/{seed}.mlir", "w") as f:
+        f.write(text)
+    arrays = {}
+    for kind, all in (("arg", ins), ("out", answers)):
+        for i, a in enumerate(all):
+            a = np.asarray(a)
+            suffix, bits = TYPES.get(a.dtype.name, ("", None))
+            arrays[f"{kind}{i}{suffix}"] = a.view(bits) if bits else a
+    np.savez(f"{folder}/{seed}.npz", **arrays)
     return " ".join(d.said)
 
 
