@@ -26,7 +26,10 @@ pub fn lower(b: &mut Emit, s: &Spec) -> Result<NodeId, CompileError> {
         });
     }
     let result = s.result(b);
-    Ok(sum.unwrap_or_else(|| b.splat(s.to, &result, 0.0)))
+    let Some(sum) = sum else { return Ok(b.splat(s.to, &result, 0.0)) };
+    // Sums begin with zero: products that are all -0 give 0. What is reduced over several channels has begun so.
+    let begun = s.inputs(b) > 1 || s.to == DType::Pred || s.to.is_integer();
+    Ok(if begun { sum } else { b.with(Binary::Add, sum, 0.0) })
 }
 
 fn plus(b: &mut Emit, to: DType, x: NodeId, y: NodeId) -> NodeId {
