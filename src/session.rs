@@ -225,6 +225,16 @@ pub fn prepare(args: &RunArgs, mode: Mode) -> Result<Ready, RuntimeError> {
     compile(opened, args, mode)
 }
 
+/// Adds a library of host functions. A statically linked command cannot load it, so that a program beside the command does.
+fn load_library(client: &mut Client, path: &str) -> Result<(), RuntimeError> {
+    if option_env!("LINKED_STATICALLY").is_none() {
+        return client.load_library(path);
+    }
+    let own = std::env::current_exe().map_err(|e| bad(format!("{path}: where this program lies is not known: {e}")))?;
+    let server = own.with_file_name(format!("systole-host-functions{}", std::env::consts::EXE_SUFFIX));
+    client.load_library_apart(path, &server)
+}
+
 /// Compiles and loads a program that was read, for runs in `mode`.
 ///
 /// # Errors
@@ -232,7 +242,7 @@ pub fn prepare(args: &RunArgs, mode: Mode) -> Result<Ready, RuntimeError> {
 pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, RuntimeError> {
     let mut opened = opened;
     for path in &args.custom_call_library {
-        opened.client.load_library(path)?;
+        load_library(&mut opened.client, path)?;
     }
     let mut host = HostReport { parse_s: opened.parse_s, ..HostReport::default() };
     let source = match &opened.source {

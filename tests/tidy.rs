@@ -40,14 +40,15 @@ const ARROWS: &[(&str, &[&str])] = &[
         ],
     ),
     ("simulator", &["isa"]),
-    ("runtime", &["isa", "compiler", "simulator"]),
+    ("runtime/foreign", &[]),
+    ("runtime", &["isa", "compiler", "simulator", "runtime/foreign"]),
     ("sweep", &["isa", "runtime", "simulator"]),
     ("tui", &["isa", "runtime"]),
     ("pjrt", &["isa", "compiler", "compiler/front", "compiler/hlo", "simulator", "runtime"]),
     // The plugin, and the command under it.
     ("python", &["pjrt", "isa", "compiler", "compiler/mosaic", "simulator", "runtime", "sweep", "tui"]),
     ("tests/fuzz", &[]),
-    (".", &["isa", "compiler", "compiler/mosaic", "simulator", "runtime", "sweep", "tui"]),
+    (".", &["isa", "compiler", "compiler/mosaic", "simulator", "runtime", "runtime/foreign", "sweep", "tui"]),
 ];
 
 fn root() -> PathBuf {

@@ -197,6 +197,16 @@ impl Client {
         Ok(())
     }
 
+    /// Adds a shared library of such functions, loaded by a process of its own, of the program `server` ([`systole_foreign::serve`]).
+    ///
+    /// # Errors
+    /// If it cannot be loaded, or there is no such program.
+    pub fn load_library_apart(&mut self, path: &str, server: &std::path::Path) -> Result<(), RuntimeError> {
+        let library = crate::host::library::Library::load_apart(path, server)?;
+        Arc::make_mut(&mut self.registry).add_library(library);
+        Ok(())
+    }
+
     /// The host functions that programs may call.
     pub fn registry(&self) -> &Registry {
         &self.registry
