@@ -232,6 +232,12 @@ fn load_library(client: &mut Client, path: &str) -> Result<(), RuntimeError> {
     }
     let own = std::env::current_exe().map_err(|e| bad(format!("{path}: where this program lies is not known: {e}")))?;
     let server = own.with_file_name(format!("systole-host-functions{}", std::env::consts::EXE_SUFFIX));
+    if !server.exists() {
+        let missing = server.display();
+        return Err(bad(format!(
+            "{path}: {missing} is not there, which loads libraries for this program; `cargo build` and `cargo install` make both"
+        )));
+    }
     client.load_library_apart(path, &server)
 }
 

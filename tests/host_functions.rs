@@ -109,6 +109,24 @@ fn what_is_missing_is_a_wrong_request() {
     }
 }
 
+/// A command that was built or moved by itself.
+#[test]
+fn a_server_that_is_not_there_is_asked_for() {
+    if option_env!("LINKED_STATICALLY").is_none() {
+        return;
+    }
+    let Some(dir) = made("alone") else { return };
+    let alone = dir.join("systole");
+    let _ = std::fs::remove_file(&alone);
+    std::fs::copy(env!("CARGO_BIN_EXE_systole"), &alone).expect("written");
+    let o =
+        Command::new(&alone).args(["run", "m.hlo", "--custom-call-library", "library.so"]).current_dir(&dir).output();
+    let o = o.expect("the command starts");
+    let message = String::from_utf8_lossy(&o.stderr).into_owned();
+    assert_eq!(o.status.code(), Some(2), "{message}");
+    assert!(message.contains("systole-host-functions is not there"), "{message}");
+}
+
 #[test]
 fn the_server_started_by_hand_says_what_it_is_for() {
     for arguments in [&[][..], &["library.so"]] {
