@@ -18,7 +18,7 @@ use systole_isa::DType;
 const MAX_UNROLLED: u64 = 4;
 
 /// Most places of a scatter whose updates are compared with each of them, and fewest updates.
-const MOST_PLACES: u64 = 512;
+const MOST_PLACES: u64 = 1536;
 const LEAST_UPDATES: u64 = 1024;
 
 /// A scatter in terms of `n` windows.

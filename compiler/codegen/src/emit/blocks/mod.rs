@@ -370,7 +370,9 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     let Some(unit) = unit(body, spec, d, chip) else { return Vec::new() };
     let Some(least) = cut(body, spec, at, unit, chip) else { return Vec::new() };
     let row_bytes = chip.row_bytes();
-    let brought = least.windows.iter().flatten().filter(|w| w.within.is_none());
+    // What is the same for all blocks is brought again for each, so that larger ones bring it less often.
+    let moves = |w: &Walk| w.rows[d] != 0 || w.lanes[d] != 0;
+    let brought = least.windows.iter().flatten().filter(|w| w.within.is_none() && moves(&w.walk));
     let moved = brought.map(|w| w.bytes(row_bytes, w.walk.dtype.packing() as u64));
     let bytes: u64 = moved.sum();
     let total = bytes * n.div_ceil(unit) as u64;

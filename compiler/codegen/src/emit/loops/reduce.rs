@@ -3,7 +3,7 @@
 //! Loops over what is kept are outside, loops over what is reduced inside, with the accumulators in registers. Few
 //! reduced points (a pooling window) are unrolled into the loop over the rows; where they are more, several blocks of rows (and
 //! where those are few, several indices of the dimension around them) are reduced side by side, and what they share (a window's
-//! weights) is loaded once for all.
+//! weights, points that are compared with each row) is loaded once for all. So no sum waits for the one before it, either.
 
 use super::address::{Affine, nest, step};
 use super::bases::Bases;
@@ -13,6 +13,7 @@ use super::row::{At, Context, Memo, tiles_to_outer};
 use super::simplify::merge_reduce;
 use super::slide::Slide;
 use super::spec::{Body, ExprId, ExprOp, Index, Input, LaneMap, LoopSpec, Output, ReduceSpec};
+use super::staged::{TileRegs, work};
 use crate::emit::elementwise;
 use crate::emit::value::Value;
 use crate::kernel::build::LoopHints;
@@ -22,8 +23,12 @@ use systole_isa::{ChipConfig, DType, Op};
 
 /// Most reduced points that are unrolled into one loop body.
 const UNROLLED_POINTS: u64 = 16;
-/// Most accumulators of blocks of rows that are reduced side by side.
+/// Most accumulators of blocks of rows that are reduced side by side, and most work ([`work`]) that they do at a point where lanes are
+/// reduced.
 const SIDE_BY_SIDE: u32 = 8;
+const SIDE_BY_SIDE_WORK: u32 = 96;
+/// Most registers of values that are the same at all reduced points.
+const STILL: usize = 16;
 /// Sets of accumulators that take turns: the latency of a sum times the loads of a cycle; most accumulators in them.
 const SETS: u32 = 4;
 const MOST_SETS: u32 = 8;
@@ -66,11 +71,13 @@ pub fn emit_reduce(b: &mut KernelBuilder, spec: &ReduceSpec, bases: &Bases) {
     let body = if wide { widen_body(&spec.reduction.body) } else { spec.reduction.body.clone() };
     let around = kept.saturating_sub(1);
     let shared = shared(&flat, &ctx, around);
+    let still =
+        same(&flat, |outer, by_column| outer.iter().skip(kept).all(|&step| step == 0) && !(by_column && ctx.tiles > 1));
     let slide = Slide::of(&flat, kept).filter(|_| !spec.reduce_rows && !spec.reduce_columns);
     let products = products(&flat, &body);
     let pick =
         Pick::of(&spec.reduction, &flat.expr.nodes, |index| slide.is_none() && rising(&flat, &spec, kept, index));
-    let r = Reducer { ctx, spec: &spec, body, pick, wide, kept, shared, slide, products };
+    let r = Reducer { ctx, spec: &spec, body, pick, wide, kept, shared, still, slide, products };
     nest(b, &flat.outer[..around], 0, &regs, &mut |b, regs| r.kept_indices(b, regs));
 }
 
@@ -104,23 +111,30 @@ fn rising(flat: &LoopSpec, spec: &ReduceSpec, kept: usize, index: &Index) -> boo
 }
 
 /// Which nodes' values are the same for all rows, and for all indices of outer dimension `d`.
-#[allow(clippy::wildcard_enum_match_arm, reason = "what is computed varies as its operands do")]
 fn shared(spec: &LoopSpec, ctx: &Context, d: usize) -> Vec<bool> {
-    let still = |outer: &[i64]| outer.get(d).is_none_or(|&step| step == 0);
+    let all = same(spec, |outer, _| outer.get(d).is_none_or(|&step| step == 0));
+    all.iter().zip(&ctx.row_free).map(|(&same, &row_free)| same && row_free).collect()
+}
+
+/// Which nodes' values are the same, as those are that they are made from: `leaf` says it of one by its steps along outer dimensions,
+/// and whether it is another in every column.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is computed varies as its operands do")]
+fn same(spec: &LoopSpec, leaf: impl Fn(&[i64], bool) -> bool) -> Vec<bool> {
     let mut all: Vec<bool> = Vec::with_capacity(spec.expr.nodes.len());
-    for (n, row_free) in spec.expr.nodes.iter().zip(&ctx.row_free) {
+    for n in &spec.expr.nodes {
         let own = match &n.op {
             ExprOp::Input(i) => match &spec.inputs[*i as usize] {
-                Input::Array(a) => {
-                    let lane = if let LaneMap::Indexed { index, .. } = &a.lane { still(&index.outer) } else { true };
-                    still(&a.outer) && lane
-                }
+                Input::Array(a) => match &a.lane {
+                    LaneMap::Tile { .. } | LaneMap::Shifted { .. } => leaf(&a.outer, true),
+                    LaneMap::Replicated => leaf(&a.outer, false),
+                    LaneMap::Indexed { index, .. } => leaf(&a.outer, false) && leaf(&index.outer, false),
+                },
                 Input::Scalar(_) => true,
             },
-            ExprOp::Index(i) => still(&i.outer),
+            ExprOp::Index(i) => leaf(&i.outer, i.column != 0),
             _ => true,
         };
-        all.push(own && *row_free && n.args.iter().all(|&a| all[a as usize]));
+        all.push(own && n.args.iter().all(|&a| all[a as usize]));
     }
     all
 }
@@ -134,6 +148,8 @@ pub(super) struct Reducer<'a> {
     pub(super) kept: usize,
     /// Which nodes' values are the same for all places that are reduced side by side.
     pub(super) shared: Vec<bool>,
+    /// Which nodes' values are the same at all reduced points, where columns are reduced.
+    still: Vec<bool>,
     slide: Option<Slide>,
     products: Vec<Option<(ExprId, ExprId)>>,
 }
@@ -214,11 +230,17 @@ impl Reducer<'_> {
     /// Blocks of rows that are reduced side by side.
     fn side_by_side(&self) -> u32 {
         let points: u64 = self.reduced_sizes().iter().map(|&s| u64::from(s)).product();
-        if points <= UNROLLED_POINTS || self.spec.reduce_columns {
+        let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
+        if points * u64::from(tiles) <= UNROLLED_POINTS || self.spec.reduce_rows {
             return 1;
         }
         let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
-        (SIDE_BY_SIDE / words.max(1) as u32).max(1)
+        let most = (SIDE_BY_SIDE / words.max(1) as u32).max(1);
+        if !self.spec.reduce_columns {
+            return most;
+        }
+        let each: u32 = self.ctx.spec.expr.nodes.iter().map(work).sum();
+        most.min(SIDE_BY_SIDE_WORK / each.max(1)).max(1)
     }
 
     fn inits(&self, b: &mut KernelBuilder, at: &At) -> Vec<Value> {
@@ -360,17 +382,18 @@ impl Reducer<'_> {
         let all: Vec<Vec<Value>> = places.iter().map(|_| begin(b)).collect();
         let (Some(first), Some(acc)) = (places.first(), all.first()) else { return all };
         let sizes = self.ctx.spec.outer.clone();
-        if self.spec.reduce_rows || self.spec.reduce_columns {
+        if self.spec.reduce_columns && !self.spec.reduce_rows {
+            let still = self.still(b, places);
+            nest(b, &sizes, self.kept, first.regs, &mut |b, regs| {
+                let places: Vec<At> = places.iter().map(|at| At { regs, ..*at }).collect();
+                self.columns(b, (&places, &still), inits, &|place, _| &all[place], M::ALL);
+            });
+            return all;
+        }
+        if self.spec.reduce_rows {
             let mut sets = vec![acc.clone()];
             sets.extend((1..self.sets(known)).map(|_| begin(b)));
-            nest(b, &sizes, self.kept, first.regs, &mut |b, regs| {
-                let at = At { regs, ..*first };
-                if self.spec.reduce_rows {
-                    self.rows(b, &at, inits, &sets)
-                } else {
-                    self.columns(b, &at, inits, (&sets, 0), M::ALL)
-                }
-            });
+            nest(b, &sizes, self.kept, first.regs, &mut |b, regs| self.rows(b, &At { regs, ..*first }, inits, &sets));
             for other in &sets[1..] {
                 match self.pick {
                     Some(pick) => pick.merge(b, acc, other),
@@ -401,14 +424,43 @@ impl Reducer<'_> {
                     let fixed = point_of(&sizes, from, p, at.fixed);
                     let at = At { regs, fixed: &fixed, ..*at };
                     self.take(b, (&at, 0), acc, &mut memo);
-                    // What it shares is there for the next place.
-                    let same = places.get(i + 1).is_some_and(|next| next.fixed == places[i].fixed);
-                    let still = if same { &self.ctx.row_free } else { &self.shared };
-                    memo.retain(|&(id, _), _| still[id as usize]);
+                    self.hand_on(places, i, &mut memo);
                 }
             }
         });
         all
+    }
+
+    /// What place `i` shares with the next one is there for it.
+    fn hand_on(&self, places: &[At], i: usize, memo: &mut Memo) {
+        let same = places.get(i + 1).is_some_and(|next| next.fixed == places[i].fixed);
+        let shared = if same { &self.ctx.row_free } else { &self.shared };
+        memo.retain(|&(id, _), _| shared[id as usize]);
+    }
+
+    /// Values that are the same at all reduced points, computed before the loops over them (as many as registers allow), for each place.
+    fn still(&self, b: &mut KernelBuilder, places: &[At]) -> Vec<Memo> {
+        let nodes = &self.ctx.spec.expr.nodes;
+        let is_still = |id: ExprId| self.still[id as usize] && !matches!(nodes[id as usize].op, ExprOp::Const(_));
+        let moving = nodes.iter().zip(&self.still).filter(|n| !n.1).flat_map(|n| n.0.args.iter().copied());
+        let mut wanted: Vec<ExprId> = moving.filter(|&a| is_still(a)).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let (mut used, mut memo) = (0, Memo::default());
+        let one = |(i, at): (usize, &At)| {
+            for &id in &wanted {
+                let known = memo.contains_key(&(id, 0));
+                used += if known { 0 } else { nodes[id as usize].dtype.components() };
+                if used > STILL {
+                    break;
+                }
+                self.ctx.eval(b, at, id, 0, &mut memo);
+            }
+            let own = memo.clone();
+            self.hand_on(places, i, &mut memo);
+            own
+        };
+        places.iter().enumerate().map(one).collect()
     }
 
     /// Sets of accumulators that registers of rows and columns are taken into in turn, so that none waits for the one before it;
@@ -437,7 +489,8 @@ impl Reducer<'_> {
         let together = (sets.len() as u32).div_ceil(tiles);
         let take = |b: &mut KernelBuilder, i: u32, mask: M| {
             let at = At { regs: &own, block: i64::from(i), ..*at };
-            self.columns(b, &at, inits, (sets, i * tiles), mask);
+            let turn = |_, tile| &sets[(i * tiles + tile) as usize % sets.len()];
+            self.columns(b, (&[at], &[Memo::default()]), inits, &turn, mask);
         };
         if full / together > 0 {
             b.loop_static(full / together, |b| {
@@ -452,41 +505,65 @@ impl Reducer<'_> {
         }
     }
 
-    fn columns(&self, b: &mut KernelBuilder, at: &At, inits: &[Value], (sets, turn): (&[Vec<Value>], u32), rows: M) {
-        let one = |b: &mut KernelBuilder, at: &At, tile: u32, columns: M| {
-            let acc = &sets[(turn + tile) as usize % sets.len()];
-            if rows == M::ALL && columns == M::ALL {
-                return self.take(b, (at, tile), acc, &mut Memo::default());
+    /// Takes all columns at places, of which some values are known, into the accumulators of each place and tile.
+    fn columns<'v>(
+        &self,
+        b: &mut KernelBuilder,
+        (places, still): (&[At], &[Memo]),
+        inits: &[Value],
+        acc: &dyn Fn(usize, u32) -> &'v Vec<Value>,
+        rows: M,
+    ) {
+        let all = |b: &mut KernelBuilder, tile_loop: Option<&TileRegs>, tile: u32, columns: M| {
+            let mut memo = Memo::default();
+            for (i, at) in places.iter().enumerate() {
+                memo.extend(still[i].iter().map(|(&of, &value)| (of, value)));
+                let at = At { tile_loop: tile_loop.or(at.tile_loop), ..*at };
+                self.column(b, (&at, tile), (acc(i, tile), inits), (rows, columns), &mut memo);
+                self.hand_on(places, i, &mut memo);
             }
-            let x = self.values(b, at, tile, &mut Memo::default());
-            let mask = if rows == M::ALL {
-                columns
-            } else if columns == M::ALL {
-                rows
-            } else {
-                b.m_and(rows, columns)
-            };
-            let x = self.masked(b, x, inits, mask);
-            self.accumulate(b, acc, &x);
         };
         let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
         if tiles as u64 <= UNROLLED_POINTS / 2 {
             for t in 0..tiles {
                 let mask = self.column_mask(b, t);
-                one(b, at, t, mask);
+                all(b, None, t, mask);
             }
             return;
         }
+        let Some(first) = places.first() else { return };
         let partial = self.spec.columns % self.ctx.lanes;
         let full = if partial == 0 { tiles } else { tiles - 1 };
         let hints = LoopHints::default();
-        let regs = self.ctx.tile_loop(b, at, (full, 0), hints, &mut |b, regs| {
-            one(b, &At { tile_loop: Some(regs), ..*at }, 0, M::ALL);
-        });
+        let regs = self.ctx.tile_loop(b, first, (full, 0), hints, &mut |b, regs| all(b, Some(regs), 0, M::ALL));
         if partial > 0 {
             let mask = b.lanes_below(partial);
-            one(b, &At { tile_loop: Some(&regs), ..*at }, 0, mask);
+            all(b, Some(&regs), 0, mask);
         }
+    }
+
+    /// Takes a tile of columns at a place into its accumulators, which began at `inits`; only rows and columns of masks count.
+    fn column(
+        &self,
+        b: &mut KernelBuilder,
+        at: (&At, u32),
+        (acc, inits): (&[Value], &[Value]),
+        (rows, columns): (M, M),
+        memo: &mut Memo,
+    ) {
+        if rows == M::ALL && columns == M::ALL {
+            return self.take(b, at, acc, memo);
+        }
+        let x = self.values(b, at.0, at.1, memo);
+        let mask = if rows == M::ALL {
+            columns
+        } else if columns == M::ALL {
+            rows
+        } else {
+            b.m_and(rows, columns)
+        };
+        let x = self.masked(b, x, inits, mask);
+        self.accumulate(b, acc, &x);
     }
 }
 
