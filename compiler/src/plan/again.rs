@@ -5,8 +5,8 @@
 //! where the values are narrow: of two neighbours in a chain the one of fewer bits (a mask rather than the random numbers it comes
 //! from, what is converted rather than the wider copy).
 
-use super::group::{cost, is_pointwise, is_windowed, reads_points};
-use rustc_hash::FxHashSet;
+use super::group::{cost, is_lane_reduce, is_pointwise, is_windowed, reads_points};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 use systole_hlo::graph::{Computation, NodeId, Op};
 
@@ -19,6 +19,9 @@ const BYTES_OF_KERNEL: f64 = 256e3;
 pub const LANES: f64 = 128.0;
 /// Rows of a register.
 const SUBLANES: f64 = 8.0;
+/// Registers of values that rows share which kernels hold at the most, about, and blocks of rows that are reduced together.
+const HELD: f64 = 8.0;
+const TOGETHER: f64 = 4.0;
 /// Most work of an operation that is passed over because what is above it is narrower.
 const MOST_PASSED: u32 = 12;
 /// Most work, along one path, that is done in every user's kernel.
@@ -39,6 +42,8 @@ pub struct Again<'a> {
     kernels: Vec<SmallVec<[NodeId; 4]>>,
     /// Work along the longest path from an operation to the array it is part of.
     work: Vec<u32>,
+    /// What kernels that reduce along lanes on the way iterate over.
+    reducing: FxHashMap<NodeId, NodeId>,
 }
 
 /// What an operation is made of.
@@ -62,7 +67,29 @@ impl<'a> Again<'a> {
         };
         let filling = users.iter().map(|users| !users.is_empty() && users.iter().all(fills)).collect();
         let n = comp.nodes.len();
-        Again { comp, arrays, filling, kernels: vec![SmallVec::new(); n], work: vec![0; n] }
+        Again {
+            comp,
+            arrays,
+            filling,
+            kernels: vec![SmallVec::new(); n],
+            work: vec![0; n],
+            reducing: FxHashMap::default(),
+        }
+    }
+
+    /// A kernel reduces along lanes, over what has the sizes of `space`.
+    pub fn reduces(&mut self, kernel: NodeId, space: NodeId) {
+        self.reducing.insert(kernel, space);
+    }
+
+    /// What a kernel iterates over, and whether it reduces along lanes.
+    fn space(&self, kernel: NodeId) -> (NodeId, bool) {
+        let node = self.comp.node(kernel);
+        match (self.reducing.get(&kernel), matches!(node.op, Op::Reduce { .. } | Op::ReduceWindow { .. })) {
+            (Some(&space), _) => (space, true),
+            (None, true) => (node.operands[0], is_lane_reduce(self.comp, kernel)),
+            (None, false) => (kernel, false),
+        }
     }
 
     /// The kernels that compute an operation of several, and whether these are all.
@@ -92,8 +119,7 @@ impl<'a> Again<'a> {
     pub fn repeats(&self, id: NodeId, kernel: NodeId) -> bool {
         let node = self.comp.node(id);
         let columns = |id: NodeId| self.comp.node(id).shape.as_array().and_then(|a| a.dims.last().copied());
-        let reduces = matches!(self.comp.node(kernel).op, Op::Reduce { .. } | Op::ReduceWindow { .. });
-        let space = if reduces { self.comp.node(kernel).operands[0] } else { kernel };
+        let space = self.space(kernel).0;
         let free = matches!(node.op, Op::Constant(_) | Op::Iota { .. } | Op::Broadcast { .. } | Op::Slice { .. });
         let fewer = 2.0 * self.elements(id) <= self.elements(space);
         let repeated = fewer && (columns(id) == columns(space) || self.filling[id.index()]);
@@ -112,19 +138,22 @@ impl<'a> Again<'a> {
     /// Elements of an operation that a kernel computes: those of its own iteration, over which the operation may be spread. Along
     /// lanes that costs nothing, along rows not much.
     fn computed(&self, id: NodeId, kernel: NodeId) -> f64 {
-        let node = self.comp.node(kernel);
-        let reduces = matches!(node.op, Op::Reduce { .. } | Op::ReduceWindow { .. });
-        let space = if reduces { node.operands[0] } else { kernel };
+        let (space, along) = self.space(kernel);
         let columns =
             |id: NodeId| self.comp.node(id).shape.as_array().and_then(|a| a.dims.last().copied()).unwrap_or(1);
         let all = self.elements(space).max(self.elements(id));
         if columns(id) != columns(space) {
             return all / (columns(space) as f64 / LANES).max(1.0);
         }
-        // What rows share is computed once for all of them, in registers of which it fills a row.
+        if self.elements(id) >= all {
+            return all;
+        }
+        // What rows share is computed once for all of them, in registers of which it fills a row; of rows along which is reduced, where
+        // registers do not hold all of it, once for some blocks of them.
         let tiles = columns(id).div_ceil(LANES as u64) as f64;
         let rows = self.elements(id) / columns(id).max(1) as f64;
-        if self.elements(id) < all { all.min(rows * tiles * LANES * SUBLANES) } else { all }
+        let once = rows * tiles * LANES * SUBLANES;
+        all.min(if along && tiles > HELD { once.max(all / TOGETHER) } else { once })
     }
 
     /// Whether computing an operation in these kernels takes less than an array of it.

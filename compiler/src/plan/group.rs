@@ -529,7 +529,7 @@ impl Decision<'_> {
         }
     }
 
-    fn reduce(&self, g: &mut Groups, id: NodeId) -> Owner {
+    fn reduce(&mut self, g: &mut Groups, id: NodeId) -> Owner {
         let comp = self.comp;
         let Common::One(root) = self.common(g, id) else { return Owner::Root };
         let row_kernel = is_pointwise(comp, root) || is_lane_reduce(comp, root);
@@ -552,6 +552,7 @@ impl Decision<'_> {
         if own && strip(&dims(root)) == strip(kept) && mine.last() != Some(&1) {
             g.reducing.insert(root);
             g.space[root.index()] = operand;
+            self.again.reduces(root, operand);
             return Owner::In(root);
         }
         Owner::Root

@@ -17,9 +17,12 @@ use systole_isa::DType;
 /// Windows that are emitted one by one; more make a loop.
 const MAX_UNROLLED: u64 = 4;
 
-/// Most places of a scatter whose updates are compared with each of them, and fewest updates.
-const MOST_PLACES: u64 = 1536;
+/// Most places of a scatter whose updates are compared with each of them, and fewest updates; the same where updates are so many that
+/// several blocks of places are compared with a register of them.
+const MOST_PLACES: u64 = 768;
 const LEAST_UPDATES: u64 = 1024;
+const MOST_PLACES_OF_MANY: u64 = 1536;
+const MANY_UPDATES: u64 = 1 << 20;
 
 /// A scatter in terms of `n` windows.
 struct Windows {
@@ -176,7 +179,8 @@ fn counted(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Option<
     let dims = b.dims(x).to_vec();
     let (places, dtype) = (dims.iter().product::<u64>(), b.dtype(x));
     let single = w.sizes.iter().all(|&n| n == 1) && s.input_batching_dims.is_empty();
-    let few = (2..=MOST_PLACES).contains(&places) && w.n >= places.max(LEAST_UPDATES);
+    let most = if w.n < MANY_UPDATES { MOST_PLACES } else { MOST_PLACES_OF_MANY };
+    let few = (2..=most).contains(&places) && w.n >= places.max(LEAST_UPDATES);
     if !single || !few || dtype.bits() != 32 || dtype.is_complex() {
         return None;
     }

@@ -1,7 +1,7 @@
 //! What is done block by block, seen as arrays walked by an iteration.
 
 use crate::emit::loops::spec::{Access, ExprOp, Input, LaneMap, LoopSpec, ReduceSpec};
-use crate::emit::loops::{flatten, merge_reduce, part_rows, tiles_to_kept, tiles_to_reduced, widened};
+use crate::emit::loops::{flatten, merge_reduce, part_rows, side_by_side, tiles_to_kept, tiles_to_reduced, widened};
 use crate::emit::moves;
 use crate::emit::moves::spec::{MoveSpec, Side};
 use crate::emit::rows::PickSpec;
@@ -142,6 +142,19 @@ impl Body {
         let busiest = per(loads, c.vload_slots).max(per(stores, c.vstore_slots)).max(per(operations, c.valu_slots));
         let turn = f64::from(chip.timing.get(Class::XluRotate).interval);
         f64::from(tiles) * busiest.max(turn * per(self.shifted(), c.xlu_slots))
+    }
+
+    /// Cycles of so many registers of rows, of all their tiles of columns: where these are summed up one by one, each waits for the one
+    /// before it, but those of several blocks of rows for each other.
+    pub fn rows_cycles(&self, registers: f64, chip: &ChipConfig) -> f64 {
+        let each = self.register_cycles(chip);
+        let Body::Reduce(s) = self else { return registers * each };
+        let Some(most) = side_by_side(s, chip.core.lanes).filter(|_| s.reduce_columns) else { return registers * each };
+        let together = registers.clamp(1.0, f64::from(most));
+        let tiles = f64::from(s.columns.div_ceil(chip.core.lanes));
+        let waits = tiles * f64::from(chip.timing.get(Class::Valu).latency);
+        // Bundles are whole.
+        registers * (each * together).ceil().max(waits) / together
     }
 
     /// Inputs whose lanes are shifted.

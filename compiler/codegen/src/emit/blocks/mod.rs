@@ -534,7 +534,7 @@ fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig)
     };
     let loops: f64 = (0..sizes.len()).filter(|&i| i != row).map(size).product();
     let registers = (size(row) / f64::from(sublanes)).ceil();
-    loops * (LOOP + registers * body.register_cycles(chip))
+    loops * (LOOP + body.rows_cycles(registers, chip))
 }
 
 /// Cycles of a body by itself, with all of its arrays in vector memory.

@@ -20,7 +20,7 @@ pub use bases::Bases;
 pub(in crate::emit) use beside::RowBlocks;
 pub use eval::{repeatable, widened};
 pub use recurrence::{RecurrenceSpec, recurrence_kernel};
-pub use reduce::{emit_reduce, reduce_kernel};
+pub use reduce::{emit_reduce, reduce_kernel, side_by_side};
 pub use row::{emit_loop, flatten, loop_kernel};
 pub use simplify::merge_reduce;
 pub use staged::{Units, column_free, group, operations, register, scratch_rows, work};

@@ -27,8 +27,6 @@ const UNROLLED_POINTS: u64 = 16;
 /// reduced.
 const SIDE_BY_SIDE: u32 = 8;
 const SIDE_BY_SIDE_WORK: u32 = 96;
-/// Most registers of values that are the same at all reduced points.
-const STILL: usize = 16;
 /// Sets of accumulators that take turns: the latency of a sum times the loads of a cycle; most accumulators in them.
 const SETS: u32 = 4;
 const MOST_SETS: u32 = 8;
@@ -93,6 +91,23 @@ fn products(spec: &LoopSpec, body: &Body) -> Vec<Option<(ExprId, ExprId)>> {
     let simple = |(i, o): (usize, &Output)| own_opcode(body, i, spec.expr.nodes[o.node as usize].dtype).is_some();
     let all = || spec.outputs.iter().enumerate();
     if all().all(simple) { all().map(one).collect() } else { vec![None; spec.outputs.len()] }
+}
+
+/// Blocks of rows that are reduced side by side, where there are so many; none where all points of one are in the loop over the rows, or
+/// rows are reduced.
+pub fn side_by_side(spec: &ReduceSpec, lanes: u32) -> Option<u32> {
+    let points: u64 = spec.outer[spec.kept_outer as usize..].iter().map(|&s| u64::from(s)).product();
+    let tiles = if spec.reduce_columns { spec.columns.div_ceil(lanes) } else { 1 };
+    if points * u64::from(tiles) <= UNROLLED_POINTS || spec.reduce_rows {
+        return None;
+    }
+    let words: usize = spec.outputs.iter().map(|o| o.dtype.components()).sum();
+    let most = (SIDE_BY_SIDE / words.max(1) as u32).max(1);
+    if !spec.reduce_columns {
+        return Some(most);
+    }
+    let each: u32 = spec.expr.nodes.iter().map(work).sum();
+    Some(most.min(SIDE_BY_SIDE_WORK / each.max(1)).max(1))
 }
 
 /// Whether an index grows along the points that an accumulator takes, one after the other.
@@ -229,18 +244,7 @@ impl Reducer<'_> {
 
     /// Blocks of rows that are reduced side by side.
     fn side_by_side(&self) -> u32 {
-        let points: u64 = self.reduced_sizes().iter().map(|&s| u64::from(s)).product();
-        let tiles = if self.spec.reduce_columns { self.ctx.tiles } else { 1 };
-        if points * u64::from(tiles) <= UNROLLED_POINTS || self.spec.reduce_rows {
-            return 1;
-        }
-        let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
-        let most = (SIDE_BY_SIDE / words.max(1) as u32).max(1);
-        if !self.spec.reduce_columns {
-            return most;
-        }
-        let each: u32 = self.ctx.spec.expr.nodes.iter().map(work).sum();
-        most.min(SIDE_BY_SIDE_WORK / each.max(1)).max(1)
+        side_by_side(self.spec, self.ctx.lanes).unwrap_or(1)
     }
 
     fn inits(&self, b: &mut KernelBuilder, at: &At) -> Vec<Value> {
@@ -446,12 +450,14 @@ impl Reducer<'_> {
         let mut wanted: Vec<ExprId> = moving.filter(|&a| is_still(a)).collect();
         wanted.sort_unstable();
         wanted.dedup();
+        // A quarter of the registers; less beside a body so large that it is done for one place at a time.
+        let most = if places.len() > 1 { b.sums.1 } else { b.sums.1 / 2 } as usize;
         let (mut used, mut memo) = (0, Memo::default());
         let one = |(i, at): (usize, &At)| {
             for &id in &wanted {
                 let known = memo.contains_key(&(id, 0));
                 used += if known { 0 } else { nodes[id as usize].dtype.components() };
-                if used > STILL {
+                if used > most {
                     break;
                 }
                 self.ctx.eval(b, at, id, 0, &mut memo);
