@@ -7,6 +7,7 @@
 
 use super::event::{Event, Facts, Turn};
 use super::value::{Key, Registers, Results, Value, Values, key};
+use crate::kernel::regs::File;
 use crate::kernel::{Item, Kernel, Loop, Trips, VInst};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;
@@ -25,10 +26,11 @@ pub(super) struct Virtual {
 
 impl Virtual {
     pub fn new(k: &Kernel) -> Virtual {
-        let vectors = k.scalars.max(1) as usize;
-        let pairs = vectors + k.vectors as usize;
-        let masks = pairs + 2 * k.pairs as usize;
-        let mut values = vec![Value::UNKNOWN; masks + k.masks.max(1) as usize];
+        let count = |file: File| k.free.of(file) as usize;
+        let vectors = count(File::Scalar);
+        let pairs = vectors + count(File::Vector);
+        let masks = pairs + 2 * count(File::Pair);
+        let mut values = vec![Value::UNKNOWN; masks + count(File::Mask)];
         values[0] = Value::ZERO;
         values[masks] = Value::ALL;
         Virtual { values, first: [vectors, pairs, masks] }

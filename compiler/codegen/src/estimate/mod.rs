@@ -23,7 +23,7 @@ pub fn cycles(
     (row, word): (u32, u32),
     chip: &ChipConfig,
 ) -> Result<f64, ScheduleError> {
-    let mut unit = Unit { kernels: vec![Kernel { scalars: 1, masks: 1, ..Kernel::default() }, kernel.clone()] };
+    let mut unit = Unit { kernels: vec![Kernel::default(), kernel.clone()] };
     unit.pass_in_memory(chip);
     let scheduled = schedule(&unit, chip, &ScheduleOptions::new(row, word))?;
     let start = scheduled.kernels.get(1).map_or(0, |k| k.start as usize);

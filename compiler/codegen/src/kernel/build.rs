@@ -7,7 +7,7 @@
 //!   use [`KernelBuilder::s_var`] or [`KernelBuilder::v_var`] for a variable's first value.
 //! - Memory, matrix-unit, cross-lane and DMA instructions are in [`super::build_units`].
 
-use super::{BufferRef, Item, Kernel, Loop, M, P, S, Trips, V, VInst};
+use super::{BufferRef, Item, Kernel, Loop, M, P, Register, S, Trips, V, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::program::DebugPlace;
 use systole_isa::{ChipConfig, Inst, Kind, Op};
@@ -16,26 +16,6 @@ use systole_isa::{ChipConfig, Inst, Kind, Op};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arg(pub i32);
 
-impl From<S> for Arg {
-    fn from(r: S) -> Arg {
-        Arg(r.0 as i32)
-    }
-}
-impl From<V> for Arg {
-    fn from(r: V) -> Arg {
-        Arg(r.0 as i32)
-    }
-}
-impl From<P> for Arg {
-    fn from(r: P) -> Arg {
-        Arg(r.0 as i32)
-    }
-}
-impl From<M> for Arg {
-    fn from(r: M) -> Arg {
-        Arg(r.0 as i32)
-    }
-}
 impl From<i32> for Arg {
     fn from(v: i32) -> Arg {
         Arg(v)
@@ -108,8 +88,6 @@ impl KernelBuilder {
         KernelBuilder {
             kernel: Kernel {
                 name: name.into(),
-                scalars: 1,
-                masks: 1,
                 debug_op: systole_isa::program::DebugRange::CALLER,
                 ..Kernel::default()
             },
@@ -200,28 +178,28 @@ impl KernelBuilder {
 
     // ---- registers ----
 
+    fn fresh<R: Register>(&mut self) -> R {
+        R::numbered(self.kernel.free.take(R::FILE))
+    }
+
     /// A scalar register without a value yet.
     pub fn new_s(&mut self) -> S {
-        self.kernel.scalars += 1;
-        S(self.kernel.scalars - 1)
+        self.fresh()
     }
 
     /// A vector register without a value yet.
     pub fn new_v(&mut self) -> V {
-        self.kernel.vectors += 1;
-        V(self.kernel.vectors - 1)
+        self.fresh()
     }
 
     /// A pair without a value yet.
     pub fn new_p(&mut self) -> P {
-        self.kernel.pairs += 1;
-        P(self.kernel.pairs - 1)
+        self.fresh()
     }
 
     /// A mask without a value yet.
     pub fn new_m(&mut self) -> M {
-        self.kernel.masks += 1;
-        M(self.kernel.masks - 1)
+        self.fresh()
     }
 
     // ---- appending ----
@@ -253,56 +231,55 @@ impl KernelBuilder {
         self.emit(op, &o[..args.len() + 1]);
     }
 
+    fn define<R: Register>(&mut self, op: Op, args: &[Arg]) -> R {
+        let n = self.kernel.free.take(R::FILE);
+        self.def(op, R::FILE.defined(), n, args);
+        R::numbered(n)
+    }
+
+    fn of_own<R: Register>(&mut self, op: Op, args: &[R]) -> R {
+        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
+        self.define(op, &a)
+    }
+
     /// A scalar operation on scalars.
     pub fn s(&mut self, op: Op, args: &[S]) -> S {
-        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
-        self.def_s(op, &a)
+        self.of_own(op, args)
     }
 
     /// A vector operation on vectors.
     pub fn v(&mut self, op: Op, args: &[V]) -> V {
-        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
-        self.def_v(op, &a)
+        self.of_own(op, args)
     }
 
     /// A pair operation on pairs.
     pub fn p(&mut self, op: Op, args: &[P]) -> P {
-        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
-        self.def_p(op, &a)
+        self.of_own(op, args)
     }
 
     /// A mask operation on masks.
     pub fn m(&mut self, op: Op, args: &[M]) -> M {
-        let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
-        self.def_m(op, &a)
+        self.of_own(op, args)
     }
 
     /// An operation that defines a scalar, on operands of any kinds (the definition is left out).
     pub fn def_s(&mut self, op: Op, args: &[Arg]) -> S {
-        let d = self.new_s();
-        self.def(op, Kind::Sd, d.0, args);
-        d
+        self.define(op, args)
     }
 
     /// An operation that defines a vector, on operands of any kinds.
     pub fn def_v(&mut self, op: Op, args: &[Arg]) -> V {
-        let d = self.new_v();
-        self.def(op, Kind::Vd, d.0, args);
-        d
+        self.define(op, args)
     }
 
     /// An operation that defines a pair, on operands of any kinds.
     pub fn def_p(&mut self, op: Op, args: &[Arg]) -> P {
-        let d = self.new_p();
-        self.def(op, Kind::Pd, d.0, args);
-        d
+        self.define(op, args)
     }
 
     /// An operation that defines a mask, on operands of any kinds.
     pub fn def_m(&mut self, op: Op, args: &[Arg]) -> M {
-        let d = self.new_m();
-        self.def(op, Kind::Md, d.0, args);
-        d
+        self.define(op, args)
     }
 
     /// Redefines a scalar register.
@@ -555,6 +532,11 @@ impl KernelBuilder {
     /// Runs `then` if `cond` is not zero.
     pub fn if_(&mut self, cond: S, then: impl FnOnce(&mut KernelBuilder)) {
         self.if_else(cond, then, |_| {});
+    }
+
+    /// Runs `otherwise` if the register is zero.
+    pub fn unless(&mut self, cond: S, otherwise: impl FnOnce(&mut KernelBuilder)) {
+        self.if_else(cond, |_| {}, otherwise);
     }
 
     /// Runs `then` if `cond` is not zero, else `otherwise`.

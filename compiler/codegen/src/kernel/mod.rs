@@ -29,21 +29,49 @@ mod walk;
 pub use build::{Arg, KernelBuilder, LoopHints};
 pub use build_units::{DmaArgs, MemFormat, RemoteArgs, StoreFormat};
 
+use regs::File;
 use systole_isa::program::DebugPlace;
 use systole_isa::{Inst, Op};
 
-/// Virtual scalar register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct S(pub u32);
-/// Virtual vector register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct V(pub u32);
-/// Virtual vector register pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct P(pub u32);
-/// Virtual mask register.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct M(pub u32);
+/// A virtual register of one file.
+pub trait Register: Copy + Into<Arg> {
+    const FILE: File;
+
+    fn numbered(number: u32) -> Self;
+}
+
+macro_rules! registers {
+    ($($(#[doc = $doc:literal])+ $name:ident of $file:ident;)+) => { $(
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(pub u32);
+
+        impl Register for $name {
+            const FILE: File = File::$file;
+
+            fn numbered(number: u32) -> $name {
+                $name(number)
+            }
+        }
+
+        impl From<$name> for Arg {
+            fn from(r: $name) -> Arg {
+                Arg(r.0 as i32)
+            }
+        }
+    )+ };
+}
+
+registers! {
+    /// Virtual scalar register.
+    S of Scalar;
+    /// Virtual vector register.
+    V of Vector;
+    /// Virtual vector register pair.
+    P of Pair;
+    /// Virtual mask register.
+    M of Mask;
+}
 
 impl S {
     pub const ZERO: S = S(0);
@@ -123,6 +151,28 @@ pub enum Item {
     },
 }
 
+/// The next free virtual number of each file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Free(pub [u32; File::ALL.len()]);
+
+impl Default for Free {
+    fn default() -> Free {
+        Free(File::ALL.map(File::constants))
+    }
+}
+
+impl Free {
+    pub fn of(&self, file: File) -> u32 {
+        self.0[file as usize]
+    }
+
+    /// The next number, which is taken then.
+    pub fn take(&mut self, file: File) -> u32 {
+        self.0[file as usize] += 1;
+        self.0[file as usize] - 1
+    }
+}
+
 /// A subroutine.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Kernel {
@@ -131,11 +181,7 @@ pub struct Kernel {
     /// Scalar arguments, passed in s1, s2, ..; what registers have no room for goes through memory ([`arguments`]).
     pub params: Vec<S>,
     pub body: Vec<Item>,
-    /// Next free virtual number of each file.
-    pub scalars: u32,
-    pub vectors: u32,
-    pub pairs: u32,
-    pub masks: u32,
+    pub free: Free,
     /// Index into the program's debug ops for bundle attribution; `DebugRange::CALLER` for shared kernels.
     pub debug_op: u32,
     /// What lives across a call is saved before and restored after it, not kept in memory all the time: calls are rare.

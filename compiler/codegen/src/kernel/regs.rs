@@ -27,6 +27,24 @@ impl File {
         }
     }
 
+    /// Its registers that are constants of the machine, which come first: s0 and m0.
+    pub fn constants(self) -> u32 {
+        match self {
+            File::Scalar | File::Mask => 1,
+            File::Vector | File::Pair => 0,
+        }
+    }
+
+    /// The kind of an operand that defines one of its registers.
+    pub fn defined(self) -> Kind {
+        match self {
+            File::Scalar => Kind::Sd,
+            File::Vector => Kind::Vd,
+            File::Pair => Kind::Pd,
+            File::Mask => Kind::Md,
+        }
+    }
+
     /// The file whose registers are taken, and how many.
     pub fn physical(self) -> (File, u32) {
         match self {
@@ -56,7 +74,7 @@ impl Reg {
 
     /// The hardware constants s0 and m0, which carry no dependence.
     pub fn is_constant(self) -> bool {
-        self.number() == 0 && matches!(self.file(), File::Scalar | File::Mask)
+        self.number() < self.file().constants()
     }
 }
 

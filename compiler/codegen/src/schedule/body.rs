@@ -63,7 +63,7 @@ pub struct Names {
 
 impl Names {
     pub fn new(k: &Kernel) -> Names {
-        let next = [k.scalars.max(1), k.vectors, k.pairs, k.masks.max(1)];
+        let next = k.free.0;
         Names { next, first: next, origin: Default::default(), global: FxHashSet::default() }
     }
 

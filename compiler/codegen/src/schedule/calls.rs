@@ -1,7 +1,7 @@
 //! Calls clobber every register: finding what lives across them, and loops around them.
 
 use crate::kernel::regs::{File, Reg, registers};
-use crate::kernel::{Item, Kernel, Loop, S, Trips, VInst};
+use crate::kernel::{Free, Item, Kernel, Loop, S, Trips, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::rc::Rc;
 use systole_isa::{Inst, Op};
@@ -32,33 +32,33 @@ pub fn expose_counters(kernel: &mut Kernel) {
 
 /// The same of all counted loops that have loops in them, those of one round aside, which have no counter; whether there are any.
 pub fn expose_outer_counters(kernel: &mut Kernel) -> bool {
-    let before = kernel.scalars;
+    let before = kernel.free;
     let inner = |i: &Item| matches!(i, Item::Loop(_) | Item::While { .. });
     expose(kernel, &|l| !matches!(l.trips, Trips::Static(0 | 1)) && l.body.iter().any(inner));
-    kernel.scalars > before
+    kernel.free != before
 }
 
 fn expose(kernel: &mut Kernel, which: Which<'_>) {
     let body = std::mem::take(&mut kernel.body);
-    kernel.body = rewrite(body, &mut kernel.scalars, which);
+    kernel.body = rewrite(body, &mut kernel.free, which);
 }
 
-fn rewrite(items: Vec<Item>, scalars: &mut u32, which: Which<'_>) -> Vec<Item> {
+fn rewrite(items: Vec<Item>, free: &mut Free, which: Which<'_>) -> Vec<Item> {
     let mut out = Vec::with_capacity(items.len());
     for item in items {
         match item {
             Item::Inst(_) | Item::Call { .. } | Item::Mark { .. } => out.push(item),
-            Item::Loop(l) if which(&l) => counted(l, scalars, which, &mut out),
+            Item::Loop(l) if which(&l) => counted(l, free, which, &mut out),
             Item::Loop(mut l) => {
-                l.body = rewrite(l.body, scalars, which);
+                l.body = rewrite(l.body, free, which);
                 out.push(Item::Loop(l));
             }
             Item::If { cond, then, otherwise } => {
-                let (then, otherwise) = (rewrite(then, scalars, which), rewrite(otherwise, scalars, which));
+                let (then, otherwise) = (rewrite(then, free, which), rewrite(otherwise, free, which));
                 out.push(Item::If { cond, then, otherwise });
             }
             Item::While { head, cond, body } => {
-                let (head, body) = (rewrite(head, scalars, which), rewrite(body, scalars, which));
+                let (head, body) = (rewrite(head, free, which), rewrite(body, free, which));
                 out.push(Item::While { head, cond, body });
             }
         }
@@ -66,9 +66,8 @@ fn rewrite(items: Vec<Item>, scalars: &mut u32, which: Which<'_>) -> Vec<Item> {
     out
 }
 
-fn counted(l: Loop, scalars: &mut u32, which: Which<'_>, out: &mut Vec<Item>) {
-    let counter = S(*scalars);
-    *scalars += 1;
+fn counted(l: Loop, free: &mut Free, which: Which<'_>, out: &mut Vec<Item>) {
+    let counter = S(free.take(File::Scalar));
     let inst = |op, operands: &[i32]| {
         Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new(), place: 0 })
     };
@@ -77,7 +76,7 @@ fn counted(l: Loop, scalars: &mut u32, which: Which<'_>, out: &mut Vec<Item>) {
         Trips::Static(n) => inst(Op::SLi, &[c, n as i32]),
         Trips::Dynamic(s) => inst(Op::SAddI, &[c, s.0 as i32, 0]),
     });
-    let mut body = rewrite(l.body, scalars, which);
+    let mut body = rewrite(l.body, free, which);
     body.push(inst(Op::SAddI, &[c, c, -1]));
     out.push(Item::While { head: Vec::new(), cond: counter, body });
 }
@@ -121,10 +120,7 @@ impl Liveness {
                     live.extend(counter(l));
                 }
                 Item::If { cond, then, otherwise } => {
-                    let mut other = live.clone();
-                    self.backward(then, live);
-                    self.backward(otherwise, &mut other);
-                    live.extend(other);
+                    self.either([then, otherwise], live, Liveness::backward);
                     live.extend(scalar(*cond));
                 }
                 Item::While { head, cond, body } => {
@@ -143,6 +139,14 @@ impl Liveness {
                 Item::Mark { .. } => {}
             }
         }
+    }
+
+    /// Takes `live` from after two branches to before them.
+    fn either(&mut self, branches: [&[Item]; 2], live: &mut Live, walk: fn(&mut Liveness, &[Item], &mut Live)) {
+        let mut other = live.clone();
+        walk(self, branches[0], live);
+        walk(self, branches[1], &mut other);
+        live.extend(other);
     }
 
     /// What an item that is a loop reads before it writes.
@@ -176,10 +180,7 @@ impl Liveness {
                 }
                 Item::While { .. } => live.extend(self.exposed(item).iter().copied()),
                 Item::If { cond, then, otherwise } => {
-                    let mut other = live.clone();
-                    self.reads(then, live);
-                    self.reads(otherwise, &mut other);
-                    live.extend(other);
+                    self.either([then, otherwise], live, Liveness::reads);
                     live.extend(scalar(*cond));
                 }
                 Item::Call { args, .. } => live.extend(args.iter().filter_map(|&a| scalar(a))),

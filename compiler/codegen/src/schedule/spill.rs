@@ -169,15 +169,7 @@ fn plain(op: Op, operands: &[i32]) -> Item {
 
 impl Rewriter<'_> {
     fn temporary(&mut self, file: File) -> Reg {
-        let k = &mut *self.kernel;
-        let n = match file {
-            File::Scalar => &mut k.scalars,
-            File::Vector => &mut k.vectors,
-            File::Pair => &mut k.pairs,
-            File::Mask => &mut k.masks,
-        };
-        *n += 1;
-        let r = Reg::new(file, *n - 1);
+        let r = Reg::new(file, self.kernel.free.take(file));
         self.pinned.insert(r);
         r
     }

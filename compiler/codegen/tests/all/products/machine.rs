@@ -4,6 +4,7 @@
 //! there, stores beyond memory and leftovers of semaphores and queues fail.
 
 use std::collections::VecDeque;
+use systole_codegen::kernel::regs::File;
 use systole_codegen::kernel::{Item, Kernel, Trips};
 use systole_isa::{ChipConfig, DmaDesc, Inst, MxuFormat, Op, Space};
 
@@ -64,11 +65,11 @@ impl<'a> Machine<'a> {
     }
 
     pub fn run(&mut self, k: &Kernel, args: &[i32]) {
-        self.s = vec![i32::MIN; k.scalars as usize];
+        self.s = vec![i32::MIN; k.free.of(File::Scalar) as usize];
         self.s[0] = 0;
-        self.v = vec![Vec::new(); k.vectors as usize];
+        self.v = vec![Vec::new(); k.free.of(File::Vector) as usize];
         let n = self.chip.vreg_elements();
-        self.m = vec![Vec::new(); k.masks as usize];
+        self.m = vec![Vec::new(); k.free.of(File::Mask) as usize];
         self.m[0] = vec![true; n];
         assert_eq!(k.params.len(), args.len());
         k.params.iter().zip(args).for_each(|(p, a)| self.s[p.0 as usize] = *a);
