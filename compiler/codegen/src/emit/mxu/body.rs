@@ -44,6 +44,65 @@ pub(super) struct Current {
     pub first: S,
 }
 
+/// Sums in vector memory.
+pub(super) struct Sums {
+    pub buf: BufferRef,
+    /// Word row of all sums, of those of the part whose results are popped, and of the next block.
+    pub base: S,
+    pub at: S,
+    pub row: S,
+}
+
+/// The step behind the current one.
+pub(super) struct Next {
+    /// Steps: lhs, rhs, k left, n left, values of rows of lhs.
+    pub odometer: Odometer<Kind>,
+    /// Its chunk, whether that is new, how many steps of it are left.
+    pub chunk: S,
+    pub new_chunk: S,
+    pub chunk_left: S,
+    /// Whether it begins a tile; the accumulators' region of that.
+    pub first: S,
+    pub region: S,
+}
+
+/// What rows of lhs are pushed next: lhs, values of its rows; the row of the accumulators that results go to.
+pub(super) struct Pushes {
+    pub walk: Walk,
+    pub row: S,
+}
+
+/// What results are popped next.
+pub(super) struct Pops {
+    /// Results: out, [row in the whole array,] extras.
+    pub walk: Walk,
+    pub row: S,
+    pub plane: S,
+    pub region: S,
+    /// Groups and splits left of the part.
+    pub group: S,
+    pub split: S,
+    /// Steps left of the tile; steps (or drains) until there are any results.
+    pub left: S,
+    pub wait: S,
+}
+
+/// The windows of arrays in use, of those that have several.
+pub(super) struct Rings {
+    pub lhs: Option<Ring>,
+    pub rhs: Option<Ring>,
+    pub out: Option<Ring>,
+    pub extras: Vec<Option<Ring>>,
+}
+
+/// The copies of arrays in HBM.
+pub(super) struct Streams {
+    pub lhs: Option<Stream>,
+    pub rhs: Option<Stream>,
+    pub out: Option<OutStream>,
+    pub extras: Vec<Option<Stream>>,
+}
+
 /// Everything that the emission of a kernel shares. Registers are allocated before the loops.
 pub(super) struct Context<'a> {
     pub p: Problem<'a>,
@@ -61,46 +120,17 @@ pub(super) struct Context<'a> {
     pub extras: Vec<Operand>,
     /// Values of rows of lhs.
     pub rows_buf: BufferRef,
-    pub sums: BufferRef,
-    /// Word row of the sums, of those of the part whose results are popped, and of the next block.
-    pub sums_base: S,
-    pub sums_at: S,
-    pub sums_row: S,
-    /// Groups and splits left of that part.
-    pub pop_group: S,
-    pub pop_split: S,
-    /// Steps: lhs, rhs, k left, n left, values of rows of lhs.
-    pub next: Odometer<Kind>,
-    pub next_chunk: S,
-    pub next_new_chunk: S,
-    pub next_first: S,
-    pub next_region: S,
-    pub chunk_left: S,
-    /// The windows of lhs and rhs in use, if there are several.
-    pub lhs_ring: Option<Ring>,
-    pub rhs_ring: Option<Ring>,
+    pub sums: Sums,
+    pub next: Next,
+    pub rings: Rings,
     /// Whether chunks of rhs are still to be waited for: how many groups of columns, where each stays in its window.
     pub rhs_waits: S,
     pub current: Current,
-    /// Pushes: lhs, values of its rows.
-    pub push: Walk,
-    pub push_row: S,
-    /// Results: out, [row in the whole array,] extras.
-    pub pop: Walk,
-    pub pop_row: S,
-    pub pop_plane: S,
-    /// Steps left of the tile whose results are popped; steps (or drains) until there are any.
-    pub pop_left: S,
-    pub pop_wait: S,
-    pub pop_region: S,
+    pub push: Pushes,
+    pub pop: Pops,
     /// Tiles: as `pop`, then plane, then copy addresses of out.
     pub at: Odometer<Kind>,
-    pub out_ring: Option<Ring>,
-    pub extras_ring: Vec<Option<Ring>>,
-    pub lhs_stream: Option<Stream>,
-    pub rhs_stream: Option<Stream>,
-    pub out_stream: Option<OutStream>,
-    pub extra_streams: Vec<Option<Stream>>,
+    pub streams: Streams,
     /// If ends of tiles are spread over steps.
     pub spread: Option<Spread>,
     /// If the last part is another one.
@@ -204,12 +234,12 @@ impl Context<'_> {
     /// Sets up the pushes of the current step and the staging of the next one.
     pub fn begin_step(&self, b: &mut KernelBuilder) -> Step {
         let lhs = self.k_chunks(b, self.lhs.plane, self.current.k_left);
-        Step { lhs, closing: false, staging: self.begin_staging(b, self.next.vars[1]) }
+        Step { lhs, closing: false, staging: self.begin_staging(b, self.next.odometer.vars[1]) }
     }
 
     /// Sets up the staging of the first step.
     pub fn begin_first(&self, b: &mut KernelBuilder) -> Step {
-        Step { lhs: Vec::new(), closing: false, staging: self.begin_staging(b, self.next.vars[1]) }
+        Step { lhs: Vec::new(), closing: false, staging: self.begin_staging(b, self.next.odometer.vars[1]) }
     }
 
     /// Sets up the pushes of a step of the last part, and the staging of the next one, whose weights begin at `rhs`.
@@ -265,25 +295,25 @@ impl Context<'_> {
         (push, n): (Push, u32),
         between: &dyn Fn(&mut KernelBuilder, u32),
     ) {
-        self.walked(b, &self.push, n, &mut |b, i, offset| {
+        self.walked(b, &self.push.walk, n, &mut |b, i, offset| {
             let row = match i * self.sub() {
-                0 => self.push_row,
-                ahead if self.t.accumulators => b.s_addi(self.push_row, ahead as i32),
-                _ => self.push_row,
+                0 => self.push.row,
+                ahead if self.t.accumulators => b.s_addi(self.push.row, ahead as i32),
+                _ => self.push.row,
             };
             self.push_block(b, step, push, (offset, row));
             between(b, i);
         });
         if self.t.accumulators {
-            b.s_inc(self.push_row, (n * self.sub()) as i32);
+            b.s_inc(self.push.row, (n * self.sub()) as i32);
         }
     }
 
     fn push_block(&self, b: &mut KernelBuilder, step: &Step, push: Push, (offset, row): (i32, S)) {
-        for (si, &inside) in self.t.slab_lhs.iter().enumerate() {
+        for (si, &inside) in self.t.slab.lhs.iter().enumerate() {
             let skip = self.lhs.slab(si, inside);
             let stride = self.p.geometry.inner.lhs;
-            let at = self.push.vars[0];
+            let at = self.push.walk.vars[0];
             let rows = self.row_values(b, skip as i32 + offset);
             let load = |b: &mut KernelBuilder, &(chunk, mask): &(ChunkAt, M)| {
                 if self.p.spec.start.is_none() || matches!(chunk, ChunkAt::Missing) {
@@ -331,10 +361,10 @@ impl Context<'_> {
             Pop::CloseSum(before) => self.sum_blocks(b, before, n, true),
             Pop::Finish | Pop::CloseFinish => {
                 let closing = pop == Pop::CloseFinish;
-                self.walked(b, &self.pop, n, &mut |b, i, offset| self.finish_block(b, i, offset, closing));
+                self.walked(b, &self.pop.walk, n, &mut |b, i, offset| self.finish_block(b, i, offset, closing));
             }
         }
-        for (row, used) in [(self.pop_row, self.t.accumulators), (self.sums_row, self.t.sums > 0)] {
+        for (row, used) in [(self.pop.row, self.t.accumulators), (self.sums.row, self.t.sums > 0)] {
             if used {
                 b.s_inc(row, (n * self.sub()) as i32);
             }
@@ -358,9 +388,9 @@ impl Context<'_> {
                 }
                 v
             }
-            (true, 0) => b.mxu_drain(unit, chunk, self.pop_row),
+            (true, 0) => b.mxu_drain(unit, chunk, self.pop.row),
             (true, ahead) => {
-                let row = b.s_addi(self.pop_row, ahead as i32);
+                let row = b.s_addi(self.pop.row, ahead as i32);
                 b.mxu_drain(unit, chunk, row)
             }
         }
@@ -379,7 +409,7 @@ impl Context<'_> {
         let there = |plane: u32| plane < self.p.geometry.planes_n;
         let load = |b: &mut KernelBuilder, &(i, (_, plane, unit, c)): &(u32, (usize, u32, u32, u32))| {
             let known = there(plane) && before != Before::Nothing;
-            known.then(|| b.load(MemFormat::W32, self.sums_row, self.sum_offset(i, unit, c), 1, self.sums))
+            known.then(|| b.load(MemFormat::W32, self.sums.row, self.sum_offset(i, unit, c), 1, self.sums.buf))
         };
         let sums: Vec<Option<V>> = all.iter().map(|r| load(b, r)).collect();
         let mut totals = Vec::new();
@@ -404,7 +434,7 @@ impl Context<'_> {
         for (&(i, (_, _, unit, c)), total) in all.iter().zip(totals) {
             if let Some(total) = total {
                 let offset = self.sum_offset(i, unit, c);
-                b.store(StoreFormat::W32, total, self.sums_row, offset, 1, M::ALL, self.sums);
+                b.store(StoreFormat::W32, total, self.sums.row, offset, 1, M::ALL, self.sums.buf);
             }
         }
     }
@@ -435,7 +465,7 @@ impl Context<'_> {
         if self.t.sums == 0 {
             return value;
         }
-        let sum = b.load(MemFormat::W32, self.sums_row, offset, 1, self.sums);
+        let sum = b.load(MemFormat::W32, self.sums.row, offset, 1, self.sums.buf);
         Value::word(value.dtype, self.p.formats.add(b, sum, value.v()))
     }
 
@@ -443,7 +473,7 @@ impl Context<'_> {
     pub(super) fn store_mask(&self, b: &mut KernelBuilder) -> M {
         let g = self.p.geometry;
         let rest = g.inner.count % g.sublanes;
-        match self.pop.line_left() {
+        match self.pop.walk.line_left() {
             _ if !g.masked => M::ALL,
             Some(left) if g.long_lines => {
                 let last = b.def_s(Op::SEqI, &[left.into(), 1.into()]);
@@ -466,7 +496,7 @@ impl Context<'_> {
         let stride = self.p.geometry.inner.out;
         let mut epilogue = self.epilogue.borrow_mut();
         let rows = epilogue.uses_row() as usize;
-        let inside = self.t.slab_out[si];
+        let inside = self.t.slab.out[si];
         let place = |o: &Operand, base: S| memory::Place {
             base,
             offset: (plane * o.plane + o.slab(si, inside)) as i32 + ahead,
@@ -477,16 +507,16 @@ impl Context<'_> {
         let extras: Vec<Value> = self
             .extras
             .iter()
-            .zip(&self.pop.vars[1 + rows..])
+            .zip(&self.pop.walk.vars[1 + rows..])
             .map(|(o, &base)| memory::load_value(b, o.array.dtype, place(o, base)))
             .collect();
         let beside = self.p.geometry.beside.map_or(0, |beside| beside.whole.out);
         let row = (plane * self.p.spec.out.plane_rows + inside + si as u32 * beside) as i32 + ahead;
-        let row = (rows > 0).then(|| b.s_addi(self.pop.vars[1], row));
+        let row = (rows > 0).then(|| b.s_addi(self.pop.walk.vars[1], row));
         let at = TileAt {
             row,
             row_stride: stride,
-            plane: self.pop_plane,
+            plane: self.pop.plane,
             plane_offset: plane,
             extras: &extras,
             params: &self.params,
@@ -494,6 +524,6 @@ impl Context<'_> {
             mask,
         };
         let value = epilogue.apply(b, sums, &at);
-        memory::store_value(b, &value, place(&self.out, self.pop.vars[0]), mask);
+        memory::store_value(b, &value, place(&self.out, self.pop.walk.vars[0]), mask);
     }
 }

@@ -85,7 +85,7 @@ impl Tile {
             rows: t.ob,
             splits: t.ks,
             groups: t.ng,
-            windows: [count(&t.lhs), count(&t.rhs), count(&t.out)],
+            windows: [count(&t.windows.lhs), count(&t.windows.rhs), count(&t.windows.out)],
             close: t.close,
             open: t.open,
         }

@@ -53,10 +53,10 @@ impl Problem<'_> {
         let (lhs_reads, rhs_reads) = t.reads(g);
         let taps: u32 = g.taps.iter().map(|d| d.count).product();
         Moved {
-            lhs: bytes(&t.lhs, spec.lhs.dtype),
-            rhs: bytes(&t.rhs, spec.rhs.dtype) * taps as f64,
-            out: bytes(&t.out, spec.out.dtype),
-            extras: t.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum(),
+            lhs: bytes(&t.windows.lhs, spec.lhs.dtype),
+            rhs: bytes(&t.windows.rhs, spec.rhs.dtype) * taps as f64,
+            out: bytes(&t.windows.out, spec.out.dtype),
+            extras: t.windows.extras.iter().zip(&spec.extras).map(|(w, e)| bytes(w, e.1)).sum(),
             lhs_reads,
             rhs_reads,
         }
@@ -74,7 +74,7 @@ impl Problem<'_> {
         let summed = if t.sums > 0 { popped } else { 0.0 };
         let part = self.staging.part;
         let retired = if part.retires.is_some() && !t.accumulators { units } else { 0.0 };
-        let walk = t.walk.len() as f64 * 4.0 - 2.0;
+        let walk = t.slab.walk.len() as f64 * 4.0 - 2.0;
         // Every register of lhs, and what adds to the sums.
         let registers = f64::from(t.ms * t.kch);
         let added = 2.0 * summed / f64::from(c.valu_slots.max(1));
@@ -134,7 +134,7 @@ impl Problem<'_> {
         // The code of each pass would wait; what ends a product has its work in the last blocks already; weights that are turned on
         // their way are there only when all of a tile are.
         let plain = self.formats.passes.len() == 1 && self.spec.finish.is_none() && !self.staging.transposed;
-        let late = t.rhs.is_some() && plain;
+        let late = t.windows.rhs.is_some() && plain;
         t.segments = if late { segments.staged_late(self.staging.groups) } else { segments };
         Some(step)
     }
@@ -160,15 +160,15 @@ impl Problem<'_> {
         let ahead = |w: &Option<Window>| w.map_or(1, |w| w.count.max(2) - 1) as f64;
         let keeps = t.keeps_rhs();
         if m.rhs_reads > 1 && !keeps {
-            part = within(part, m.rhs, ahead(&t.rhs));
+            part = within(part, m.rhs, ahead(&t.windows.rhs));
         }
         if tiles > 1.0 {
-            let alone = t.out.is_some_and(|w| w.count == 1);
+            let alone = t.windows.out.is_some_and(|w| w.count == 1);
             part = within(part * t.ks as f64, m.out, if t.overlaps(g) || alone { 1.0 } else { 2.0 }) / t.ks as f64;
         }
         let mut rows = part * t.ng as f64;
         if m.lhs_reads > 1 {
-            rows = within(rows, m.lhs, ahead(&t.lhs));
+            rows = within(rows, m.lhs, ahead(&t.windows.lhs));
         }
         let blocks_of_rows = tiles * t.ks as f64 / t.ng as f64;
         let first_bytes = self.first_bytes(t, (m.lhs / bandwidth, m.rhs / bandwidth), step);

@@ -16,13 +16,13 @@ impl Context<'_> {
     }
 
     fn streams_inputs(&self) -> bool {
-        self.lhs_stream.is_some() || self.rhs_stream.is_some()
+        self.streams.lhs.is_some() || self.streams.rhs.is_some()
     }
 
     /// The whole kernel behind the setup.
     pub fn run(&self, b: &mut KernelBuilder, hook: Option<Hook>) {
         if !self.opens() {
-            start_streams(b, &self.t, self.lhs_stream.as_ref(), self.rhs_stream.as_ref());
+            start_streams(b, &self.t, self.streams.lhs.as_ref(), self.streams.rhs.as_ref());
         }
         self.start_extras(b);
         self.rhs_event(b, true);
@@ -39,7 +39,7 @@ impl Context<'_> {
         }
         // Empties the staging area, into which the last step put weights that nobody uses.
         self.latch(b);
-        if let Some(out) = &self.out_stream {
+        if let Some(out) = &self.streams.out {
             out.finish(b);
         }
     }
@@ -64,34 +64,34 @@ impl Context<'_> {
     /// Keeps what describes the step that becomes the current one.
     fn keep(&self, b: &mut KernelBuilder) {
         let c = &self.current;
-        b.copy_s(self.push.vars[0], self.next.vars[0]);
-        for (&to, &from) in self.push.vars[1..].iter().zip(&self.next.vars[ROWS..]) {
+        b.copy_s(self.push.walk.vars[0], self.next.odometer.vars[0]);
+        for (&to, &from) in self.push.walk.vars[1..].iter().zip(&self.next.odometer.vars[ROWS..]) {
             b.copy_s(to, from);
         }
         if let Some(k) = c.k_left {
-            b.copy_s(k, self.next.vars[2]);
+            b.copy_s(k, self.next.odometer.vars[2]);
         }
-        if let (Some(pass), Some(left)) = (c.pass, self.next.left(Kind::Pass)) {
+        if let (Some(pass), Some(left)) = (c.pass, self.next.odometer.left(Kind::Pass)) {
             b.copy_s(pass, left);
         }
         if self.t.accumulators {
-            b.copy_s(c.first, self.next_first);
-            b.copy_s(self.push_row, self.next_region);
-            b.set_s(self.next_first, Op::SLi, &[0.into()]);
+            b.copy_s(c.first, self.next.first);
+            b.copy_s(self.push.row, self.next.region);
+            b.set_s(self.next.first, Op::SLi, &[0.into()]);
         }
         if self.streams_inputs() {
-            b.copy_s(c.chunk, self.next_chunk);
-            b.copy_s(c.new_chunk, self.next_new_chunk);
-            if let Some(left) = self.next.left(Kind::Group) {
+            b.copy_s(c.chunk, self.next.chunk);
+            b.copy_s(c.new_chunk, self.next.new_chunk);
+            if let Some(left) = self.next.odometer.left(Kind::Group) {
                 b.copy_s(c.groups, left);
             }
-            b.set_s(self.next_new_chunk, Op::SLi, &[0.into()]);
+            b.set_s(self.next.new_chunk, Op::SLi, &[0.into()]);
         }
     }
 
     /// Moves the odometer to the next step.
     fn advance(&self, b: &mut KernelBuilder) {
-        self.next.advance(b, &|b, kind| self.moved(b, kind));
+        self.next.odometer.advance(b, &|b, kind| self.moved(b, kind));
     }
 
     /// A level of the odometer has moved on.
@@ -100,16 +100,12 @@ impl Context<'_> {
             Kind::Pass | Kind::Tap(_) => {}
             Kind::K if !self.streams_inputs() || self.t.kc == 1 => {}
             Kind::K => {
-                b.s_inc(self.chunk_left, -1);
-                b.if_else(
-                    self.chunk_left,
-                    |_| {},
-                    |b| {
-                        b.set_s(self.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
-                        b.s_inc(self.next_chunk, 1);
-                        b.set_s(self.next_new_chunk, Op::SLi, &[1.into()]);
-                    },
-                );
+                b.s_inc(self.next.chunk_left, -1);
+                b.unless(self.next.chunk_left, |b| {
+                    b.set_s(self.next.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
+                    b.s_inc(self.next.chunk, 1);
+                    b.set_s(self.next.new_chunk, Op::SLi, &[1.into()]);
+                });
             }
             Kind::Group | Kind::Split | Kind::Wide | Kind::Block | Kind::Outer(_) | Kind::Batch(_) => {
                 self.new_part(b, kind != Kind::Group);
@@ -118,11 +114,11 @@ impl Context<'_> {
     }
 
     fn new_part(&self, b: &mut KernelBuilder, new_rows: bool) {
-        if let Some(ring) = self.lhs_ring.filter(|_| new_rows) {
-            ring.turn(b, &[self.next.vars[0]]);
+        if let Some(ring) = self.rings.lhs.filter(|_| new_rows) {
+            ring.turn(b, &[self.next.odometer.vars[0]]);
         }
-        match self.rhs_ring {
-            Some(ring) => ring.turn(b, &[self.next.vars[1]]),
+        match self.rings.rhs {
+            Some(ring) => ring.turn(b, &[self.next.odometer.vars[1]]),
             None => b.set_s(self.rhs_waits, Op::SLi, &[0.into()]),
         }
         if self.t.keeps_rhs() {
@@ -131,13 +127,13 @@ impl Context<'_> {
         }
         self.next_part(b);
         if self.streams_inputs() {
-            b.set_s(self.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
-            b.set_s(self.next_chunk, Op::SLi, &[0.into()]);
-            b.set_s(self.next_new_chunk, Op::SLi, &[1.into()]);
+            b.set_s(self.next.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
+            b.set_s(self.next.chunk, Op::SLi, &[0.into()]);
+            b.set_s(self.next.new_chunk, Op::SLi, &[1.into()]);
         }
         if self.t.accumulators {
-            b.set_s(self.next_first, Op::SLi, &[1.into()]);
-            self.next_region(b, self.next_region);
+            b.set_s(self.next.first, Op::SLi, &[1.into()]);
+            self.next_region(b, self.next.region);
         }
     }
 
@@ -240,7 +236,7 @@ impl Context<'_> {
     }
 
     pub(super) fn hints(&self) -> LoopHints {
-        let own = [self.sums, self.out.buf];
+        let own = [self.sums.buf, self.out.buf];
         let others = self.follow.iter().flat_map(|f| f.outputs());
         LoopHints::independent(&own.iter().chain(others).copied().collect::<Vec<_>>())
     }
@@ -275,7 +271,7 @@ impl Context<'_> {
                 let none = |b: &mut KernelBuilder| {
                     if self.opens() { self.open(b, step, push) } else { earlier(b, Pop::None) }
                 };
-                b.if_else(self.pop_wait, none, |b| self.pop_end(b, &earlier, true));
+                b.if_else(self.pop.wait, none, |b| self.pop_end(b, &earlier, true));
             }
         }
         if self.opens() {
@@ -291,15 +287,15 @@ impl Context<'_> {
         if there || known {
             self.pop_begin(b, &current, pass + 1 == self.passes().len());
         } else {
-            b.if_else(self.pop_wait, |b| current(b, Pop::None), |b| self.pop_begin(b, &current, true));
+            b.if_else(self.pop.wait, |b| current(b, Pop::None), |b| self.pop_begin(b, &current, true));
         }
         self.staged_after(b, step, pass);
     }
 
     /// One step fewer without results.
     fn waited(&self, b: &mut KernelBuilder) {
-        let waited = b.s_addi(self.pop_wait, -1);
-        b.set_s(self.pop_wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
+        let waited = b.s_addi(self.pop.wait, -1);
+        b.set_s(self.pop.wait, Op::SMax, &[waited.into(), S::ZERO.into()]);
     }
 
     /// Runs `last` if the step whose results are popped is its tile's last, else `other`.
@@ -315,8 +311,8 @@ impl Context<'_> {
         if !may_be || self.spread.is_some() {
             return other(b);
         }
-        let step = (self.steps > 1).then(|| b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]));
-        let split = splits.then(|| b.def_s(Op::SEqI, &[self.pop_split.into(), 1.into()]));
+        let step = (self.steps > 1).then(|| b.def_s(Op::SEqI, &[self.pop.left.into(), 1.into()]));
+        let split = splits.then(|| b.def_s(Op::SEqI, &[self.pop.split.into(), 1.into()]));
         match (step, split) {
             (None, None) => last(b),
             (Some(is), None) | (None, Some(is)) => b.if_else(is, last, other),
@@ -331,7 +327,7 @@ impl Context<'_> {
         // Where the vector unit has more to do beside pushes, code of its own spares it the choice.
         let busy = self.p.spec.start.is_some() || self.spread.is_some();
         if busy && self.t.ks == 1 && !self.t.accumulators {
-            let first = b.def_s(Op::SEqI, &[self.pop_left.into(), (self.steps as i32).into()]);
+            let first = b.def_s(Op::SEqI, &[self.pop.left.into(), (self.steps as i32).into()]);
             let sums = |before| move |b: &mut KernelBuilder| loops(b, Pop::Sum(before));
             return b.if_else(first, sums(Before::Nothing), sums(Before::All));
         }
@@ -359,7 +355,7 @@ impl Context<'_> {
 
     /// Starts the copy of the results that leave before the tile's others.
     pub(super) fn start_early(&self, b: &mut KernelBuilder) {
-        if let Some(out) = self.out_stream.as_ref().filter(|out| !out.whole.early.is_empty()) {
+        if let Some(out) = self.streams.out.as_ref().filter(|out| !out.whole.early.is_empty()) {
             let (window, address) = self.leaving(b);
             out.start_early(b, window, address);
         }
@@ -377,15 +373,15 @@ impl Context<'_> {
 
     pub(super) fn begin_sums(&self, b: &mut KernelBuilder) {
         if self.t.sums > 0 {
-            b.copy_s(self.sums_row, self.sums_at);
+            b.copy_s(self.sums.row, self.sums.at);
         }
     }
 
     /// All ones in the first step of a tile: there are no sums yet.
     fn sum_mask(&self, b: &mut KernelBuilder) -> M {
         let (steps, splits) = (self.steps as i32, self.t.ks as i32);
-        let step = (!self.t.accumulators).then(|| b.def_s(Op::SEqI, &[self.pop_left.into(), steps.into()]));
-        let split = (splits > 1).then(|| b.def_s(Op::SEqI, &[self.pop_split.into(), splits.into()]));
+        let step = (!self.t.accumulators).then(|| b.def_s(Op::SEqI, &[self.pop.left.into(), steps.into()]));
+        let split = (splits > 1).then(|| b.def_s(Op::SEqI, &[self.pop.split.into(), splits.into()]));
         let first = match (step, split) {
             (Some(step), Some(split)) => b.s(Op::SAnd, &[step, split]),
             (Some(one), None) | (None, Some(one)) => one,
@@ -400,18 +396,18 @@ impl Context<'_> {
         if self.steps == 1 {
             return self.end_part(b);
         }
-        b.s_inc(self.pop_left, -1);
+        b.s_inc(self.pop.left, -1);
         let again = |b: &mut KernelBuilder| {
-            b.set_s(self.pop_left, Op::SLi, &[(self.steps as i32).into()]);
+            b.set_s(self.pop.left, Op::SLi, &[(self.steps as i32).into()]);
             self.end_part(b);
         };
-        b.if_else(self.pop_left, |_| {}, again);
+        b.unless(self.pop.left, again);
     }
 
     /// A part's results have been popped: turns to the sums of the next one.
     fn end_part(&self, b: &mut KernelBuilder) {
         if self.t.accumulators {
-            self.next_region(b, self.pop_region);
+            self.next_region(b, self.pop.region);
         }
         if let Some(s) = &self.spread {
             self.begin_spread(b, s);
@@ -422,22 +418,22 @@ impl Context<'_> {
         if self.t.ks == 1 {
             return;
         }
-        b.s_inc(self.sums_at, (self.t.sums / self.t.ng) as i32);
-        b.s_inc(self.pop_group, -1);
+        b.s_inc(self.sums.at, (self.t.sums / self.t.ng) as i32);
+        b.s_inc(self.pop.group, -1);
         let again = |b: &mut KernelBuilder| {
-            b.set_s(self.pop_group, Op::SLi, &[(self.t.ng as i32).into()]);
-            b.copy_s(self.sums_at, self.sums_base);
-            b.s_inc(self.pop_split, -1);
+            b.set_s(self.pop.group, Op::SLi, &[(self.t.ng as i32).into()]);
+            b.copy_s(self.sums.at, self.sums.base);
+            b.s_inc(self.pop.split, -1);
             let splits = b.s_imm(self.t.ks as i32);
-            b.set_s(self.pop_split, Op::SSel, &[self.pop_split.into(), self.pop_split.into(), splits.into()]);
+            b.set_s(self.pop.split, Op::SSel, &[self.pop.split.into(), self.pop.split.into(), splits.into()]);
         };
-        b.if_else(self.pop_group, |_| {}, again);
+        b.unless(self.pop.group, again);
     }
 
     /// Drains a part from the accumulators by `loops`.
     fn drain(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
         self.begin_sums(b);
-        b.copy_s(self.pop_row, self.pop_region);
+        b.copy_s(self.pop.row, self.pop.region);
         let last = |b: &mut KernelBuilder| {
             self.begin_tile(b);
             loops(b, Pop::Finish);
@@ -446,7 +442,7 @@ impl Context<'_> {
         if self.t.ks == 1 {
             last(b);
         } else {
-            let is = b.def_s(Op::SEqI, &[self.pop_split.into(), 1.into()]);
+            let is = b.def_s(Op::SEqI, &[self.pop.split.into(), 1.into()]);
             b.if_else(is, last, |b| self.sum(b, loops));
         }
         self.end_part(b);
@@ -464,9 +460,9 @@ impl Context<'_> {
             if !may_drain {
                 return none(b);
             }
-            b.if_else(self.pop_wait, none, |b| {
+            b.if_else(self.pop.wait, none, |b| {
                 self.drain(b, &|b, pop| self.loops(b, step, pass, (Source::Current, Beside::Nothing), push, pop));
-                b.set_s(self.pop_wait, Op::SLi, &[(self.steps as i32).into()]);
+                b.set_s(self.pop.wait, Op::SLi, &[(self.steps as i32).into()]);
             });
         };
         let set = |b: &mut KernelBuilder| run(b, Push::Set(format), drains == 0);
@@ -476,7 +472,7 @@ impl Context<'_> {
             (0, _) => b.if_else(self.current.first, set, add),
             _ => add(b),
         }
-        b.s_inc(self.pop_wait, -1);
+        b.s_inc(self.pop.wait, -1);
         self.staged_after(b, step, pass);
     }
 
@@ -488,18 +484,18 @@ impl Context<'_> {
 
     /// The results that are stored next are those at the tiles' odometer.
     pub(super) fn at_tile(&self, b: &mut KernelBuilder) {
-        for (&to, &from) in self.pop.vars.iter().zip(&self.at.vars) {
+        for (&to, &from) in self.pop.walk.vars.iter().zip(&self.at.vars) {
             b.copy_s(to, from);
         }
-        b.copy_s(self.pop_plane, self.at.vars[self.pop.vars.len()]);
+        b.copy_s(self.pop.plane, self.at.vars[self.pop.walk.vars.len()]);
     }
 
     /// Waits for the windows of the next tile's results and extras.
     pub(super) fn claim_tile(&self, b: &mut KernelBuilder) {
-        if let Some(out) = &self.out_stream {
+        if let Some(out) = &self.streams.out {
             out.claim(b);
         }
-        for s in self.extra_streams.iter().flatten() {
+        for s in self.streams.extras.iter().flatten() {
             s.wait(b, 0);
             b.if_(s.left(), |b| s.start(b, 0));
         }
@@ -508,17 +504,17 @@ impl Context<'_> {
     /// After a tile's last result is stored.
     pub(super) fn end_tile(&self, b: &mut KernelBuilder) {
         let windows = |b: &mut KernelBuilder| {
-            if let Some(ring) = self.out_ring {
+            if let Some(ring) = self.rings.out {
                 ring.turn(b, &[self.at.vars[0]]);
             }
             let rows = self.epilogue_rows();
-            for (i, ring) in self.extras_ring.iter().enumerate() {
+            for (i, ring) in self.rings.extras.iter().enumerate() {
                 if let Some(ring) = ring {
                     ring.turn(b, &[self.at.vars[1 + rows + i]]);
                 }
             }
         };
-        if let Some(out) = &self.out_stream {
+        if let Some(out) = &self.streams.out {
             let (window, address) = self.leaving(b);
             out.start(b, window, address);
         }
@@ -528,7 +524,7 @@ impl Context<'_> {
 
     /// The word row of the window in use of the result, and where it goes.
     pub(super) fn leaving(&self, b: &mut KernelBuilder) -> (S, S) {
-        (self.window_row(b, self.at.vars[0]), self.at.vars[self.pop.vars.len() + 1])
+        (self.window_row(b, self.at.vars[0]), self.at.vars[self.pop.walk.vars.len() + 1])
     }
 
     pub fn epilogue_rows(&self) -> usize {
@@ -552,7 +548,7 @@ impl Context<'_> {
             b.loop_static(parts, |b| self.drain(b, &|b, pop| blocks(b, self.t.blocks, pop)));
         } else {
             let tail = self.seg.tail;
-            let pieces = self.out_stream.as_ref().is_some_and(|out| !out.last().is_empty());
+            let pieces = self.streams.out.as_ref().is_some_and(|out| !out.last().is_empty());
             let end = |b: &mut KernelBuilder| {
                 if pieces {
                     self.last_results(b, Pop::Finish);

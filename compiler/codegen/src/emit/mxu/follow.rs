@@ -91,7 +91,8 @@ impl Problem<'_> {
     /// The loop that follows, as it goes beside this tiling; `None` if it does not.
     fn beside(&self, t: &Tiling) -> Option<(LoopSpec, Beside)> {
         let (follow, g) = (self.spec.follow.as_ref()?, self.geometry);
-        let simple = t.walk.len() == 1 && !t.accumulators && t.ks == 1 && t.wide == 1 && self.formats.passes.len() == 1;
+        let simple =
+            t.slab.walk.len() == 1 && !t.accumulators && t.ks == 1 && t.wide == 1 && self.formats.passes.len() == 1;
         let whole = g.beside.is_none() && !g.masked && t.mo * t.ob == g.blocks[t.outer].count;
         if !simple || !whole || self.hooked || !follow.reads_results(self.spec) {
             return None;
@@ -256,14 +257,10 @@ impl Context<'_> {
             return whole(b);
         }
         b.s_inc(f.groups, -1);
-        b.if_else(
-            f.groups,
-            |_| {},
-            |b| {
-                b.set_s(f.groups, Op::SLi, &[(self.t.ng as i32).into()]);
-                whole(b);
-            },
-        );
+        b.unless(f.groups, |b| {
+            b.set_s(f.groups, Op::SLi, &[(self.t.ng as i32).into()]);
+            whole(b);
+        });
     }
 
     /// The part of the loop beside which `n` row blocks are pushed.

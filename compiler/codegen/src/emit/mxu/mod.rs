@@ -14,7 +14,7 @@
 //! - [`ends`]: the first steps, whose rows come in pieces, and the last part, with units along `k`;
 //! - [`spread`]: ends of products beside the next tile's steps;
 //! - [`split`]: parts for the cores of a device;
-//! - [`odometer`]: counting through nested dimensions;
+//! - [`levels`]: the dimensions of steps, and what addresses gain along each; [`odometer`]: counting through them;
 //! - [`stream`]: copies between HBM and windows;
 //! - [`setup`], [`body`], [`staging`], [`flow`]: emission.
 //!
@@ -31,6 +31,7 @@ mod flow;
 mod follow;
 mod format;
 pub mod geometry;
+mod levels;
 mod odometer;
 pub mod segment;
 mod setup;

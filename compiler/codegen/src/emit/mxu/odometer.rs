@@ -67,7 +67,7 @@ impl<K: Copy + PartialEq> Odometer<K> {
                 self.gain(b, (0..self.vars.len()).map(|v| level.delta[v] - self.inside(i, v)));
                 if level.last.iter().any(|&d| d != 0) {
                     let more = b.s_addi(c, -1);
-                    b.if_else(more, |_| {}, |b| self.gain(b, level.last.iter().copied()));
+                    b.unless(more, |b| self.gain(b, level.last.iter().copied()));
                 }
                 hook(b, level.kind);
             },

@@ -1,10 +1,11 @@
 //! From a tiling to the [`Context`] of an emission: parameters, windows, streams and the first values of all registers.
 
-use super::body::{Context, Current, Operand};
+use super::body::{Context, Current, Next, Operand, Pops, Pushes, Rings, Streams, Sums};
 use super::ends::{Closing, open_streams};
 use super::follow::{Follow, Following};
-use super::odometer::{Level, Odometer, Walk};
-use super::spec::{Array, Dim, Epilogue, MxuError, RhsForm};
+use super::levels::{Gain, Levels, gain};
+use super::odometer::{Odometer, Walk};
+use super::spec::{Array, Dim, Epilogue, MxuError};
 use super::spread::Spread;
 use super::start::Start;
 use super::stream::{Chunk, Kind, OutStream, Piece, Pieces, Ring, Stream, desc};
@@ -73,156 +74,6 @@ fn base(
     }
 }
 
-/// What a variable gains at a level: to the next index, and on the last one besides.
-#[derive(Clone, Copy, Default)]
-struct Gain {
-    step: i32,
-    last: i32,
-}
-
-fn gain(step: i64, last: i64) -> Gain {
-    Gain { step: step as i32, last: last as i32 }
-}
-
-/// The step-level dimensions of a tiling, with gains in element rows of the arrays (not of windows).
-struct Levels<'a> {
-    p: &'a Problem<'a>,
-    t: &'a Tiling,
-}
-
-impl Levels<'_> {
-    fn kinds(&self) -> Vec<(Kind, u32)> {
-        let (g, t) = (self.p.geometry, self.t);
-        let mut all = vec![(Kind::Pass, self.p.formats.passes.len() as u32)];
-        all.extend(g.taps.iter().enumerate().rev().map(|(i, d)| (Kind::Tap(i), d.count)));
-        all.extend([
-            (Kind::K, t.kt),
-            (Kind::Group, t.ng),
-            (Kind::Split, t.ks),
-            (Kind::Wide, t.wide),
-            (Kind::Block, t.mo),
-        ]);
-        all.extend((0..t.outer).rev().map(|i| (Kind::Outer(i), g.blocks[i].count)));
-        all.extend(g.batch.iter().enumerate().rev().map(|(i, d)| (Kind::Batch(i), d.count)));
-        all
-    }
-
-    /// Planes that the last group of columns lies before its regular place (as a negative number).
-    fn group_last(&self) -> i64 {
-        let t = self.t;
-        if t.ng > 1 && t.wide == 1 { self.p.geometry.planes_n as i64 - (t.ng * t.group()) as i64 } else { 0 }
-    }
-
-    /// The gain of planes from one wide tile to the next.
-    fn wide(&self) -> Gain {
-        let t = self.t;
-        let planes = (t.ng * t.group()) as i64;
-        gain(planes, self.p.geometry.planes_n as i64 - t.wide as i64 * planes)
-    }
-
-    fn block(&self, stride: u32) -> Gain {
-        let t = self.t;
-        let count = self.p.geometry.blocks[t.outer].count as i64;
-        gain(t.ob as i64 * stride as i64, (count - (t.mo * t.ob) as i64) * stride as i64)
-    }
-
-    fn batch(&self, i: usize, stride: impl Fn(&Dim) -> u32) -> Gain {
-        let g = self.p.geometry;
-        let beside = g.beside.filter(|_| i + 1 == g.batch.len());
-        let last = beside.map_or(0, |beside| beside.last() * i64::from(stride(&beside.whole)));
-        gain(stride(&g.batch[i]).into(), last)
-    }
-
-    /// The dimension of a copy that batch indices beside each other are, if the window holds several: their number, distances in
-    /// the array and in the window.
-    fn beside(&self, w: &Window, stride: impl Fn(&Dim) -> u32) -> Option<[u32; 3]> {
-        let beside = self.p.geometry.beside.filter(|_| w.beside > 1)?;
-        Some([w.beside, stride(&beside.whole), w.apart()])
-    }
-
-    fn lhs(&self, kind: Kind, plane: u32) -> Gain {
-        let (g, t) = (self.p.geometry, self.t);
-        match kind {
-            Kind::Pass | Kind::Group | Kind::Wide => Gain::default(),
-            Kind::Split => gain((t.kt * t.kch) as i64 * plane as i64, 0),
-            Kind::Tap(i) => gain(g.taps[i].lhs as i64, 0),
-            Kind::K => gain((t.kch * plane) as i64, 0),
-            Kind::Block => self.block(g.blocks[t.outer].lhs),
-            Kind::Outer(i) => gain(g.blocks[i].lhs as i64, 0),
-            Kind::Batch(i) => self.batch(i, |d| d.lhs),
-        }
-    }
-
-    fn rhs(&self, kind: Kind, plane: u32) -> Gain {
-        let (g, t) = (self.p.geometry, self.t);
-        let (group, last) = (t.group() as i64, self.group_last());
-        match (kind, self.p.spec.rhs_form) {
-            (Kind::Pass | Kind::Block | Kind::Outer(_), _) => Gain::default(),
-            (Kind::Tap(i), _) => gain(g.taps[i].rhs as i64, 0),
-            (Kind::K, RhsForm::LanesN { k_stride }) => gain((t.kch * g.lanes) as i64 * k_stride as i64, 0),
-            (Kind::K, RhsForm::LanesK { .. }) => gain((t.kch * plane) as i64, 0),
-            (Kind::Split, RhsForm::LanesN { k_stride }) => gain((t.kt * t.kch * g.lanes) as i64 * k_stride as i64, 0),
-            (Kind::Split, RhsForm::LanesK { .. }) => gain((t.kt * t.kch) as i64 * plane as i64, 0),
-            (Kind::Wide, form) => {
-                let size = match form {
-                    RhsForm::LanesN { .. } => plane as i64,
-                    RhsForm::LanesK { n_stride } => g.lanes as i64 * n_stride as i64,
-                };
-                let wide = self.wide();
-                gain(wide.step as i64 * size, wide.last as i64 * size)
-            }
-            (Kind::Group, RhsForm::LanesN { .. }) => gain(group * plane as i64, last * plane as i64),
-            (Kind::Group, RhsForm::LanesK { n_stride }) => {
-                let row = g.lanes as i64 * n_stride as i64;
-                gain(group * row, last * row)
-            }
-            (Kind::Batch(i), _) => self.batch(i, |d| d.rhs),
-        }
-    }
-
-    fn out(&self, kind: Kind, plane: u32) -> Gain {
-        let (g, t) = (self.p.geometry, self.t);
-        match kind {
-            Kind::Pass | Kind::Tap(_) | Kind::K | Kind::Split => Gain::default(),
-            Kind::Group => gain((t.group() * plane) as i64, self.group_last() * plane as i64),
-            Kind::Wide => gain(self.wide().step as i64 * plane as i64, self.wide().last as i64 * plane as i64),
-            Kind::Block => self.block(g.blocks[t.outer].out),
-            Kind::Outer(i) => gain(g.blocks[i].out as i64, 0),
-            Kind::Batch(i) => self.batch(i, |d| d.out),
-        }
-    }
-
-    /// Whether the kind chooses another window of an operand of HBM.
-    fn is_tile(kind: Kind) -> bool {
-        !matches!(kind, Kind::Pass | Kind::Tap(_) | Kind::K)
-    }
-
-    fn level(&self, (kind, count): (Kind, u32), gains: &[Gain]) -> Level<Kind> {
-        Level {
-            kind,
-            count,
-            delta: gains.iter().map(|g| g.step).collect(),
-            last: gains.iter().map(|g| g.last).collect(),
-        }
-    }
-
-    /// Levels of one variable that follows a stream's blocks, in address units.
-    fn stream(&self, unit: &HbmUnit, of: impl Fn(Kind) -> Gain, skip: &[Kind]) -> Vec<Level<Kind>> {
-        let kinds = self.kinds().into_iter().filter(|(k, _)| Levels::is_tile(*k) && !skip.contains(k));
-        kinds
-            .map(|k| {
-                let g = of(k.0);
-                self.level(k, &[Gain { step: unit.units(g.step), last: unit.units(g.last) }])
-            })
-            .collect()
-    }
-
-    /// The gain inside a window: nothing between blocks.
-    fn inside(kind: Kind, g: Gain) -> Gain {
-        if Levels::is_tile(kind) { Gain::default() } else { g }
-    }
-}
-
 /// The first of the steps' odometer's variables that is of values of rows.
 pub(super) const ROWS: usize = 4;
 
@@ -231,7 +82,8 @@ pub(super) const ROWS: usize = 4;
 fn step_odometer(b: &mut KernelBuilder, l: &Levels<'_>, (lhs, rhs): (&Base, &Base), rows: &[S]) -> Odometer<Kind> {
     let (g, t, spec) = (l.p.geometry, l.t, l.p.spec);
     let tile_k = (t.kch * g.lanes) as i64;
-    let taps: Vec<i64> = dense(&g.taps.iter().map(|d| d.count).collect::<Vec<_>>(), t.rhs.map_or(0, |w| w.copied));
+    let taps: Vec<i64> =
+        dense(&g.taps.iter().map(|d| d.count).collect::<Vec<_>>(), t.windows.rhs.map_or(0, |w| w.copied));
     let n_padded = spec.n.next_multiple_of(g.sublanes) as i64;
     let levels = l.kinds().into_iter().map(|k| {
         let left = l.lhs(k.0, lhs.operand.plane);
@@ -282,7 +134,7 @@ fn dense(counts: &[u32], size: u32) -> Vec<i64> {
 }
 
 fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Base) -> Option<Stream> {
-    let (unit, w, t) = (lhs.hbm?, l.t.lhs?, l.t);
+    let (unit, w, t) = (lhs.hbm?, l.t.windows.lhs?, l.t);
     let a = lhs.operand.array;
     let beside: Vec<[u32; 3]> = l.beside(&w, |d| d.lhs).into_iter().collect();
     let chunk = |r: &mut Resources, (i, piece): (u32, Option<(u32, u32)>)| {
@@ -307,7 +159,7 @@ fn lhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, lhs: &Ba
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "all other levels move as the array does")]
 fn rhs_stream(b: &mut KernelBuilder, r: &mut Resources, l: &Levels<'_>, rhs: &Base) -> Option<Stream> {
-    let (unit, w, t, g) = (rhs.hbm?, l.t.rhs?, l.t, l.p.geometry);
+    let (unit, w, t, g) = (rhs.hbm?, l.t.windows.rhs?, l.t, l.p.geometry);
     let a = rhs.operand.array;
     let counts: Vec<u32> = g.taps.iter().map(|d| d.count).collect();
     let strides = dense(&counts, w.copied);
@@ -401,10 +253,10 @@ pub(super) fn check_placement(p: &Problem<'_>, t: &Tiling) -> Result<(), MxuErro
     let cut = |w: &Window| {
         whole(&spec.lhs, p.geometry.planes_k, &|k| l.lhs(k, spec.lhs.plane_rows)) && beside(&spec.lhs, w, |d| d.lhs)
     };
-    if t.lhs.is_some_and(|w| !cut(&w)) {
+    if t.windows.lhs.is_some_and(|w| !cut(&w)) {
         return refuse("lhs", "is not cut at whole words");
     }
-    if let Some(w) = &t.rhs {
+    if let Some(w) = &t.windows.rhs {
         let aligned = whole(&spec.rhs, 2, &|k| l.rhs(k, spec.rhs.plane_rows)) && beside(&spec.rhs, w, |d| d.rhs);
         let taps = p.geometry.taps.iter().all(|d| (d.rhs as usize).is_multiple_of(spec.rhs.dtype.packing()));
         if p.staging.stride != 1 || !aligned || !taps || spec.rhs.plane_rows < p.geometry.sublanes {
@@ -414,7 +266,7 @@ pub(super) fn check_placement(p: &Problem<'_>, t: &Tiling) -> Result<(), MxuErro
             return refuse("rhs", "has too many dimensions");
         }
     }
-    for w in t.out.iter().chain(t.extras.iter().flatten()) {
+    for w in t.windows.out.iter().chain(t.windows.extras.iter().flatten()) {
         let rows = kinds.iter().filter(|k| !matches!(k.0, Kind::Group | Kind::Split | Kind::Wide));
         let outer = rows.clone().all(|k| l.out(k.0, 0).step as u32 >= w.copied);
         let apart = l.beside(w, |d| d.out).is_none_or(|[_, apart, _]| apart >= w.copied);
@@ -454,11 +306,11 @@ pub(super) fn prepare<'a>(
     let following: Vec<S> = (0..spec.follow.as_ref().map_or(0, Follow::params)).map(|_| b.param()).collect();
     let mut r = Resources { scratch: b.param(), words: 0, descs: Descs::default(), semaphores: 0 };
     let beside = g.beside.map_or(Dim { count: 1, lhs: 0, rhs: 0, out: 0 }, |beside| beside.whole);
-    let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), (t.lhs.as_ref(), beside.lhs));
-    let rhs = base(b, &mut r, chip, (spec.rhs, rhs_param), (t.rhs.as_ref(), beside.rhs));
-    let out = base(b, &mut r, chip, (spec.out, out_param), (t.out.as_ref(), beside.out));
+    let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), (t.windows.lhs.as_ref(), beside.lhs));
+    let rhs = base(b, &mut r, chip, (spec.rhs, rhs_param), (t.windows.rhs.as_ref(), beside.rhs));
+    let out = base(b, &mut r, chip, (spec.out, out_param), (t.windows.out.as_ref(), beside.out));
     let mut extras = Vec::new();
-    for ((&(place, dtype), &param), w) in spec.extras.iter().zip(&extra_params).zip(&t.extras) {
+    for ((&(place, dtype), &param), w) in spec.extras.iter().zip(&extra_params).zip(&t.windows.extras) {
         let array = Array { place, dtype, ..spec.out };
         extras.push(base(b, &mut r, chip, (array, param), (w.as_ref(), beside.out)));
     }
@@ -474,7 +326,7 @@ pub(super) fn prepare<'a>(
     }
     let next = step_odometer(b, &l, (&lhs, &rhs), &rows);
     let serial = t.overlaps(g);
-    let out_stream = out.hbm.zip(t.out).map(|(unit, w)| {
+    let out_stream = out.hbm.zip(t.windows.out).map(|(unit, w)| {
         let (pieces, bytes) = out_pieces(&mut r, &l, &unit, (&w, &[]));
         let columns = Window { planes: w.planes / t.close, ..w };
         let closing = (t.close > 1).then(|| out_pieces(&mut r, &l, &unit, (&columns, &seg.ends())).0);
@@ -482,7 +334,7 @@ pub(super) fn prepare<'a>(
         OutStream::new(b, (unit, out.operand.buf), (pieces, closing), (bytes, sem), (w.count, serial))
     });
     let mut extra_streams = Vec::new();
-    for (e, w) in extras.iter().zip(&t.extras) {
+    for (e, w) in extras.iter().zip(&t.windows.extras) {
         let stream = e.hbm.zip(w.as_ref()).map(|(unit, w)| {
             let d = tile_desc(&unit, &l, w, false);
             let chunks = vec![Chunk { bytes: d.bytes() as u32, desc: r.descs.number(d), from: 0, to: 0 }];
@@ -494,10 +346,10 @@ pub(super) fn prepare<'a>(
     }
     let uses_row = epilogue.uses_row();
     let at = tile_odometer(b, &l, &out, uses_row, &extras);
-    let walk: Vec<(u32, i32)> = t.walk.iter().map(|d| (d.count, d.lhs as i32)).collect();
+    let walk: Vec<(u32, i32)> = t.slab.walk.iter().map(|d| (d.count, d.lhs as i32)).collect();
     let push_at = (0..1 + rows.len()).map(|_| b.s_var(0)).collect();
     let push = Walk::new(b, &walk, push_at, false);
-    let walk: Vec<(u32, i32)> = t.walk.iter().map(|d| (d.count, d.out as i32)).collect();
+    let walk: Vec<(u32, i32)> = t.slab.walk.iter().map(|d| (d.count, d.out as i32)).collect();
     let pop_at = (0..1 + uses_row as usize + extras.len()).map(|_| b.s_var(0)).collect();
     let pop = Walk::new(b, &walk, pop_at, g.masked && g.long_lines);
     let lag = if t.accumulators { steps - 1 + seg.lag } else { seg.lag + 1 };
@@ -516,48 +368,55 @@ pub(super) fn prepare<'a>(
         first: zero(b),
     };
     let follow = Following::new(b, (&p, &t), followed, (out.start, out.operand.buf), &following);
+    let (params_buf, rows_buf, sums_buf) = (b.buffer(), b.buffer(), b.buffer());
+    let next = Next {
+        odometer: next,
+        chunk: zero(b),
+        new_chunk: b.s_var(1),
+        first: b.s_var(1),
+        region: zero(b),
+        chunk_left: b.s_var(t.ktc as i32),
+    };
+    let (lhs_ring, rhs_ring) = (ring(b, &t.windows.lhs, &spec.lhs), ring(b, &t.windows.rhs, &spec.rhs));
+    let rhs_waits = b.s_var(if t.keeps_rhs() { t.ng as i32 } else { 1 });
+    let (push_row, pop_row) = (zero(b), zero(b));
+    let sums = Sums { buf: sums_buf, base: sums_base, at: b.s_copy(sums_base), row: b.s_copy(sums_base) };
+    let pop = Pops {
+        walk: pop,
+        row: pop_row,
+        group: b.s_var(t.ng as i32),
+        split: b.s_var(t.ks as i32),
+        plane: zero(b),
+        left: b.s_var(steps as i32),
+        wait: b.s_var(lag as i32),
+        region: zero(b),
+    };
+    let rings = Rings {
+        lhs: lhs_ring,
+        rhs: rhs_ring,
+        out: ring(b, &t.windows.out, &spec.out),
+        extras: extras.iter().zip(&t.windows.extras).map(|(e, w)| ring(b, w, &e.operand.array)).collect(),
+    };
     let context = Context {
         follow,
         params,
-        params_buf: b.buffer(),
+        params_buf,
         steps,
         parts,
-        rows_buf: b.buffer(),
-        sums: b.buffer(),
-        sums_base,
+        rows_buf,
+        sums,
         next,
-        next_chunk: zero(b),
-        next_new_chunk: b.s_var(1),
-        next_first: b.s_var(1),
-        next_region: zero(b),
-        chunk_left: b.s_var(t.ktc as i32),
-        lhs_ring: ring(b, &t.lhs, &spec.lhs),
-        rhs_ring: ring(b, &t.rhs, &spec.rhs),
-        rhs_waits: b.s_var(if t.keeps_rhs() { t.ng as i32 } else { 1 }),
+        rings,
+        rhs_waits,
         current,
-        push,
-        push_row: zero(b),
+        push: Pushes { walk: push, row: push_row },
         pop,
-        pop_row: zero(b),
-        sums_at: b.s_copy(sums_base),
-        sums_row: b.s_copy(sums_base),
-        pop_group: b.s_var(t.ng as i32),
-        pop_split: b.s_var(t.ks as i32),
-        pop_plane: zero(b),
-        pop_left: b.s_var(steps as i32),
-        pop_wait: b.s_var(lag as i32),
-        pop_region: zero(b),
         at,
-        out_ring: ring(b, &t.out, &spec.out),
-        extras_ring: extras.iter().zip(&t.extras).map(|(e, w)| ring(b, w, &e.operand.array)).collect(),
         lhs: lhs.operand,
         rhs: rhs.operand,
         out: out.operand,
         extras: extras.iter().map(|e| e.operand).collect(),
-        lhs_stream,
-        rhs_stream,
-        out_stream,
-        extra_streams,
+        streams: Streams { lhs: lhs_stream, rhs: rhs_stream, out: out_stream, extras: extra_streams },
         closing: Closing::new(b, &p, &t, parts, rhs.operand.plane),
         spread: Spread::new(b, &t),
         epilogue: RefCell::new(epilogue),

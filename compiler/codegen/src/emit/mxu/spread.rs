@@ -27,7 +27,13 @@ impl Problem<'_> {
         let steps = t.steps(self.geometry, self.formats);
         let tiles = f64::from(t.tiles(self.geometry));
         // A walk through several dimensions has no room for another beside it.
-        if t.walk.len() > 1 || t.accumulators || t.ks > 1 || steps < 2 || self.formats.passes.len() > 1 || tiles < 2.0 {
+        if t.slab.walk.len() > 1
+            || t.accumulators
+            || t.ks > 1
+            || steps < 2
+            || self.formats.passes.len() > 1
+            || tiles < 2.0
+        {
             return None;
         }
         // Two tiles' sums have to be there, beside the windows.
@@ -83,8 +89,8 @@ impl Context<'_> {
     /// A tile's sums are whole: its end begins, and the next tile's sums are elsewhere.
     pub(super) fn begin_spread(&self, b: &mut KernelBuilder, s: &Spread) {
         self.begin_tile(b);
-        b.copy_s(s.row, self.sums_at);
-        s.sums.turn(b, &[self.sums_at]);
+        b.copy_s(s.row, self.sums.at);
+        s.sums.turn(b, &[self.sums.at]);
         b.set_s(s.left, Op::SLi, &[(self.t.spread as i32).into()]);
     }
 
@@ -116,11 +122,11 @@ impl Context<'_> {
     pub(super) fn spread_blocks(&self, b: &mut KernelBuilder, n: u32) {
         let Some(s) = &self.spread else { return };
         let sub = self.p.geometry.sublanes;
-        self.walked(b, &self.pop, n, &mut |b, i, offset| {
+        self.walked(b, &self.pop.walk, n, &mut |b, i, offset| {
             let mask = self.store_mask(b);
             let all: Vec<(usize, u32, u32, u32)> = self.results().collect();
             for (slab, plane, unit, c) in all.into_iter().filter(|r| r.1 < self.p.geometry.planes_n) {
-                let v = b.load(MemFormat::W32, s.row, self.sum_offset(i, unit, c), 1, self.sums);
+                let v = b.load(MemFormat::W32, s.row, self.sum_offset(i, unit, c), 1, self.sums.buf);
                 self.finish_tile(b, Value::word(self.p.spec.accumulator(), v), (slab, plane, offset), mask);
             }
         });

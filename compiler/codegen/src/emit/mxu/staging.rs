@@ -35,7 +35,7 @@ impl Context<'_> {
                 let k_left = ends.then(|| b.s_var(g.k as i32));
                 return StageStep { at, k_left, limit: vec![None], lhs_like: Vec::new() };
             }
-            let left = ends.then_some(self.next.vars[2]);
+            let left = ends.then_some(self.next.odometer.vars[2]);
             let limit = left.map(|l| last(b, l, rhs));
             let k_left = left.map(|l| b.s_copy(l));
             return StageStep { at, k_left, limit: vec![limit], lhs_like: Vec::new() };
@@ -44,13 +44,13 @@ impl Context<'_> {
         let clamp = self.p.spec.n > cols && self.p.spec.n.next_multiple_of(sub) % cols != 0;
         let limit = (0..self.t.ns).map(|ni| {
             clamp.then(|| {
-                let left = b.s_addi(self.next.vars[3], -((ni * cols) as i32));
+                let left = b.s_addi(self.next.odometer.vars[3], -((ni * cols) as i32));
                 let from = b.s_addi(rhs, (ni * cols * s.stride) as i32);
                 last(b, left, from)
             })
         });
         let limit = limit.collect();
-        let k_left = (self.t.k_tiles() > 1).then_some(self.next.vars[2]);
+        let k_left = (self.t.k_tiles() > 1).then_some(self.next.odometer.vars[2]);
         let k_left = k_left.filter(|_| g.k % self.tile_k() != 0);
         StageStep { at, k_left: None, limit, lhs_like: self.k_chunks(b, self.rhs.plane, k_left) }
     }

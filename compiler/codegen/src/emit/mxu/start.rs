@@ -87,7 +87,7 @@ impl Context<'_> {
         let Some(start) = &self.p.spec.start else { return Vec::new() };
         let stride = self.p.geometry.inner.lhs as i32;
         let place = |base: S| Place { base, offset, stride, buf: self.rows_buf, component_rows: 0 };
-        start.rows().zip(&self.push.vars[1..]).map(|(dtype, &base)| load_value(b, dtype, place(base))).collect()
+        start.rows().zip(&self.push.walk.vars[1..]).map(|(dtype, &base)| load_value(b, dtype, place(base))).collect()
     }
 
     /// What is pushed of a register of lhs.

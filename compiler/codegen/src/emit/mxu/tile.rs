@@ -81,6 +81,23 @@ impl Window {
     }
 }
 
+/// Windows of operands in HBM.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Windows {
+    pub lhs: Option<Window>,
+    pub rhs: Option<Window>,
+    pub out: Option<Window>,
+    pub extras: Vec<Option<Window>>,
+}
+
+/// Dimensions of a slab, outermost first, and where each slab begins, in its own batch index.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Slab {
+    pub walk: Vec<Dim>,
+    pub lhs: Vec<u32>,
+    pub out: Vec<u32>,
+}
+
 /// A tiling; see the module docs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tiling {
@@ -94,10 +111,7 @@ pub(super) struct Tiling {
     /// The next block dimension is cut into `mo` blocks of `ob`.
     pub ob: u32,
     pub mo: u32,
-    /// Dimensions of a slab, outermost first, and where each slab begins, in its own batch index.
-    pub walk: Vec<Dim>,
-    pub slab_lhs: Vec<u32>,
-    pub slab_out: Vec<u32>,
+    pub slab: Slab,
     /// Row blocks of a slab.
     pub blocks: u32,
     /// Groups of a wide tile, wide tiles.
@@ -113,11 +127,7 @@ pub(super) struct Tiling {
     pub kc: u32,
     /// Results add up in the units' accumulators (else in vector memory).
     pub accumulators: bool,
-    /// Windows of operands in HBM.
-    pub lhs: Option<Window>,
-    pub rhs: Option<Window>,
-    pub out: Option<Window>,
-    pub extras: Vec<Option<Window>>,
+    pub windows: Windows,
     /// Word rows for sums in vector memory.
     pub sums: u32,
     /// The loops of a step.
@@ -164,22 +174,29 @@ impl Tiling {
 
     /// Word rows of scratch memory.
     pub fn words(&self) -> u64 {
-        let windows = self.lhs.iter().chain(&self.rhs).chain(&self.out).chain(self.extras.iter().flatten());
+        let windows = self
+            .windows
+            .lhs
+            .iter()
+            .chain(&self.windows.rhs)
+            .chain(&self.windows.out)
+            .chain(self.windows.extras.iter().flatten());
         windows.map(Window::total).sum::<u64>() + self.sums as u64
     }
 
     /// Semaphores of the kernel's copies.
     pub fn semaphores(&self) -> u32 {
-        let operands = self.lhs.iter().map(|w| Stream::semaphores(self.kc * self.open, w, false));
-        let operands = operands.chain(self.rhs.iter().map(|w| Stream::semaphores(self.kc, w, self.keeps_rhs())));
-        let results = self.out.iter().map(|w| w.count);
+        let operands = self.windows.lhs.iter().map(|w| Stream::semaphores(self.kc * self.open, w, false));
+        let operands =
+            operands.chain(self.windows.rhs.iter().map(|w| Stream::semaphores(self.kc, w, self.keeps_rhs())));
+        let results = self.windows.out.iter().map(|w| w.count);
         let first = if self.open > 1 { self.first_pieces().len() as u32 } else { 0 };
-        operands.chain(results).sum::<u32>() + first + self.extras.iter().flatten().count() as u32
+        operands.chain(results).sum::<u32>() + first + self.windows.extras.iter().flatten().count() as u32
     }
 
     /// The most that one may need whose chunks come whole: kernels are given as many.
     pub fn most_semaphores(&self, chip: &ChipConfig) -> u32 {
-        2 * max_chunks(chip) + 2 + self.extras.iter().flatten().count() as u32
+        2 * max_chunks(chip) + 2 + self.windows.extras.iter().flatten().count() as u32
     }
 
     /// Blocks of lhs and of rhs that are read in all.
@@ -197,9 +214,9 @@ impl Tiling {
         // Of an end that is spread, all but the last step's rows are there before.
         let tail = self.blocks.checked_div(self.spread).unwrap_or(self.segments.tail);
         let slab = self.blocks * g.sublanes;
-        let follow = g.inner.out == 1 && matches!(self.walk[..], [d] if d.out == g.sublanes || d.count == 1);
-        let apart = self.slab_out.iter().zip(0..).all(|(&at, i)| at == i * slab);
-        let whole = self.out.is_some_and(|w| w.copied == self.ms * slab);
+        let follow = g.inner.out == 1 && matches!(self.slab.walk[..], [d] if d.out == g.sublanes || d.count == 1);
+        let apart = self.slab.out.iter().zip(0..).all(|(&at, i)| at == i * slab);
+        let whole = self.windows.out.is_some_and(|w| w.copied == self.ms * slab);
         let words = ((self.blocks - tail) * g.sublanes).is_multiple_of(spec.out.dtype.packing() as u32);
         let splits = !g.masked && g.beside.is_none() && !self.accumulators && tail > 0 && tail < self.blocks;
         (splits && follow && apart && whole && words).then_some((self.blocks - tail) * g.sublanes)
@@ -225,7 +242,7 @@ impl Tiling {
 
     /// Whether each of several groups of rhs has a window that it stays in for all row blocks.
     pub fn keeps_rhs(&self) -> bool {
-        self.rows_share_rhs && self.ng > 1 && self.rhs.is_some_and(|w| w.count == self.ng)
+        self.rows_share_rhs && self.ng > 1 && self.windows.rhs.is_some_and(|w| w.count == self.ng)
     }
 }
 
@@ -375,7 +392,9 @@ impl Problem<'_> {
         let at = (tile.outer as usize, tile.rows);
         let mut t = self.untimed(tile.units, at, (tile.splits, tile.groups)).ok_or_else(none)?;
         let step = self.loops(&mut t).ok_or_else(none)?;
-        for (window, count) in [&mut t.lhs, &mut t.rhs, &mut t.out].into_iter().zip(tile.windows) {
+        for (window, count) in
+            [&mut t.windows.lhs, &mut t.windows.rhs, &mut t.windows.out].into_iter().zip(tile.windows)
+        {
             if window.is_some() != (count > 0) || count > MAX_WINDOWS.max(tile.groups) {
                 return Err(none());
             }
@@ -451,9 +470,7 @@ impl Problem<'_> {
             outer,
             ob,
             mo,
-            walk,
-            slab_lhs,
-            slab_out,
+            slab: Slab { walk, lhs: slab_lhs, out: slab_out },
             blocks,
             ng: groups,
             wide,
@@ -463,10 +480,7 @@ impl Problem<'_> {
             ktc,
             kc: kt.div_ceil(ktc),
             accumulators,
-            lhs: None,
-            rhs: None,
-            out: None,
-            extras: Vec::new(),
+            windows: Windows::default(),
             sums: 0,
             segments: Segments::default(),
             spread: 0,
@@ -497,7 +511,7 @@ impl Problem<'_> {
             let copied = aligned(&spec.lhs, moved(|d| d.lhs) + taps);
             let count = if lhs_reads > 1 { 2 } else { 1 };
             let planes = (t.kt * t.kch, t.held(g, |d| d.lhs));
-            t.lhs = Some(Window::new(copied, reach(|d| d.lhs) + taps, planes, count, &spec.lhs, g));
+            t.windows.lhs = Some(Window::new(copied, reach(|d| d.lhs) + taps, planes, count, &spec.lhs, g));
         }
         if spec.rhs.place == Place::Hbm {
             let taps: u32 = g.taps.iter().map(|d| d.count).product();
@@ -508,7 +522,7 @@ impl Problem<'_> {
                 (k_rows, t.group().min(g.planes_n))
             };
             let planes = (planes, t.held(g, |d| d.rhs));
-            t.rhs = Some(Window::new(rows, taps * rows, planes, rhs_reads.min(2), &spec.rhs, g));
+            t.windows.rhs = Some(Window::new(rows, taps * rows, planes, rhs_reads.min(2), &spec.rhs, g));
         }
         let tile = Geometry::extent(&block, |d| d.out) + (g.sublanes - 1) * g.inner.out;
         let (planes, count) = (t.group().min(g.planes_n), if t.tiles(g) > 1 { 2 } else { 1 });
@@ -517,8 +531,8 @@ impl Problem<'_> {
             let copied = aligned(array, moved(|d| d.out).next_multiple_of(g.sublanes));
             (array.place == Place::Hbm).then(|| Window::new(copied, tile, planes, count, array, g))
         };
-        t.extras = spec.extras.iter().map(|&(place, dtype)| out(&Array { place, dtype, ..spec.out })).collect();
-        t.out = out(&spec.out);
+        t.windows.extras = spec.extras.iter().map(|&(place, dtype)| out(&Array { place, dtype, ..spec.out })).collect();
+        t.windows.out = out(&spec.out);
         if t.ks > 1 || !t.accumulators && t.steps(g, self.formats) > 1 {
             let kept = if t.ks > 1 { t.ng } else { 1 };
             t.sums = kept * t.ns * t.ms * t.nch * t.blocks * g.sublanes;
@@ -540,16 +554,16 @@ impl Problem<'_> {
             (1 + flying as u32).clamp(2, most).min(reads)
         };
         let (lhs, rhs) = (wanted(part * t.ng as f64, m.lhs, m.lhs_reads), wanted(part, m.rhs, m.rhs_reads));
-        let (lhs, rhs) = (t.lhs.map_or(0, |_| lhs), t.rhs.map_or(0, |_| rhs));
+        let (lhs, rhs) = (t.windows.lhs.map_or(0, |_| lhs), t.windows.rhs.map_or(0, |_| rhs));
         let set = |t: &mut Tiling, lhs: u32, rhs: u32| {
-            t.lhs.iter_mut().for_each(|w| w.count = lhs);
-            t.rhs.iter_mut().for_each(|w| w.count = rhs);
+            t.windows.lhs.iter_mut().for_each(|w| w.count = lhs);
+            t.windows.rhs.iter_mut().for_each(|w| w.count = rhs);
         };
         // One window takes all results where the next ones come late enough: those of a group of columns come at once.
         let splits = if t.ng > 1 { 1 } else { t.ks };
         let between = f64::from(t.steps(self.geometry, self.formats) * splits - t.spread.max(1)) * step;
         if t.tiles(self.geometry) > 1 && 2.0 * queue < between {
-            t.out.iter_mut().for_each(|w| w.count = 1);
+            t.windows.out.iter_mut().for_each(|w| w.count = 1);
         }
         // Of what fits, the best for the operand that lacks most; two of each if nothing does.
         let counts = |n: u32| (n.min(2)..=n).rev();
@@ -566,7 +580,7 @@ impl Problem<'_> {
         let (l, r) = found.unwrap_or((lhs.min(2), rhs.min(2)));
         set(t, l, r);
         // Rhs stays where that is quicker than to bring it for every block of rows.
-        if t.rhs.is_some() && t.rows_share_rhs && !t.keeps_rhs() {
+        if t.windows.rhs.is_some() && t.rows_share_rhs && !t.keeps_rhs() {
             let streamed = self.cycles(t, step);
             set(t, l, t.ng);
             if !fits(t) || self.cycles(t, step) >= streamed {

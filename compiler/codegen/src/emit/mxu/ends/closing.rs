@@ -32,7 +32,7 @@ impl Problem<'_> {
         let plain = !t.accumulators && t.ks == 1 && t.spread == 0 && t.follow == 0 && self.formats.passes.len() == 1;
         let simple = g.taps.is_empty() && g.beside.is_none() && spec.start.is_none() && !self.hooked;
         let lags = t.segments.lag == 0 && t.segments.tail > 0;
-        let leaves = t.out.is_some() && t.tiles(g) > 1;
+        let leaves = t.windows.out.is_some() && t.tiles(g) > 1;
         let cols = t.nch * g.lanes;
         let whole = g.k.is_multiple_of(t.kch * g.lanes)
             && t.group() <= g.planes_n
@@ -47,7 +47,7 @@ impl Problem<'_> {
         let with = |close| {
             let mut t = Tiling { close, ..t.clone() };
             // The window before is on its way while the first columns are stored.
-            t.out.iter_mut().for_each(|w| w.count = 2);
+            t.windows.out.iter_mut().for_each(|w| w.count = 2);
             t.cycles = self.cycles(&t, step);
             t
         };
@@ -72,7 +72,7 @@ impl Closing {
 
     /// Runs code if the weights that are staged next are the last part's.
     pub fn if_last(&self, b: &mut KernelBuilder, f: impl FnOnce(&mut KernelBuilder)) {
-        b.if_else(self.parts, |_| {}, f);
+        b.unless(self.parts, f);
     }
 }
 
@@ -155,7 +155,7 @@ impl Context<'_> {
             let skip = skip + (kx * self.t.kch * self.lhs.plane) as i32;
             let stride = self.p.geometry.inner.lhs;
             let load = |b: &mut KernelBuilder, &(at, mask): &(ChunkAt, M)| {
-                self.load(b, &self.lhs, self.push.vars[0], at, skip, stride, mask)
+                self.load(b, &self.lhs, self.push.walk.vars[0], at, skip, stride, mask)
             };
             let mut chunks: Vec<(V, u32)> = lhs.iter().zip(part.first_k..).map(|(c, n)| (load(b, c), n)).collect();
             chunks.extend(part.fires.map(|last| (b.v_imm(0), last)));
@@ -185,7 +185,7 @@ impl Context<'_> {
     /// All of the last part, and what is left behind it.
     pub(in super::super) fn close(&self, b: &mut KernelBuilder) {
         let (t, p) = (&self.t, &self.p);
-        if let Some(s) = self.lhs_stream.as_ref().filter(|_| t.ng == 1) {
+        if let Some(s) = self.streams.lhs.as_ref().filter(|_| t.ng == 1) {
             (0..t.kc * t.open).for_each(|i| s.wait(b, i));
         }
         let (steps, per, plane) = (self.closing_steps(), beside(t), self.rhs.plane);
@@ -195,10 +195,10 @@ impl Context<'_> {
             level(Kind::K, steps, [lhs, t.close as i32 * k_tile(p, t, plane)]),
             level(Kind::Group, t.close, [0, columns(p, t, plane, per)]),
         ];
-        let vars = vec![b.s_copy(self.next.vars[0]), b.s_copy(self.next.vars[1])];
+        let vars = vec![b.s_copy(self.next.odometer.vars[0]), b.s_copy(self.next.odometer.vars[1])];
         let next = Odometer::new(b, levels, vars);
         let at = |b: &mut KernelBuilder| {
-            b.copy_s(self.push.vars[0], next.vars[0]);
+            b.copy_s(self.push.walk.vars[0], next.vars[0]);
             next.advance(b, &|_, _| {});
             self.latch(b);
             self.begin_closing(b, next.vars[1])
@@ -221,7 +221,7 @@ impl Context<'_> {
         let step = at(b);
         loops(b, &step, Source::Earlier, Pop::Finish);
         self.end_tile(b);
-        b.set_s(self.pop_left, Op::SLi, &[(steps as i32).into()]);
+        b.set_s(self.pop.left, Op::SLi, &[(steps as i32).into()]);
         self.closing_begin(b, unclaimed, &|b, pop| current(b, &step, pop));
         self.staged_after(b, &step, 0);
         b.loop_with(Trips::Static(self.steps - 1), LoopHints::default(), |b| {
@@ -230,7 +230,7 @@ impl Context<'_> {
             self.closing_begin(b, unclaimed, &|b, pop| current(b, &step, pop));
             self.staged_after(b, &step, 0);
         });
-        if self.out_stream.as_ref().is_some_and(|out| !out.last().is_empty()) {
+        if self.streams.out.as_ref().is_some_and(|out| !out.last().is_empty()) {
             return self.last_results(b, Pop::CloseFinish);
         }
         b.loop_with(Trips::Static(self.seg.tail), self.hints(), |b| self.pop_blocks(b, Pop::CloseFinish, 1));
@@ -239,7 +239,7 @@ impl Context<'_> {
 
     /// Pops the last results of all, which leave in pieces as they come.
     pub(in super::super) fn last_results(&self, b: &mut KernelBuilder, pop: Pop) {
-        let Some(out) = &self.out_stream else { return };
+        let Some(out) = &self.streams.out else { return };
         let place = self.leaving(b);
         for (i, &(blocks, piece)) in out.last().iter().enumerate() {
             b.loop_with(Trips::Static(blocks), self.hints(), |b| self.pop_blocks(b, pop, 1));
@@ -249,7 +249,7 @@ impl Context<'_> {
 
     /// Pops the first blocks of a step. `unclaimed`: nothing is stored to the last tile's windows yet.
     fn closing_begin(&self, b: &mut KernelBuilder, unclaimed: S, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
-        b.copy_s(self.sums_row, self.sums_at);
+        b.copy_s(self.sums.row, self.sums.at);
         let last = |b: &mut KernelBuilder| {
             self.at_tile(b);
             b.if_(unclaimed, |b| {
@@ -263,7 +263,7 @@ impl Context<'_> {
 
     /// Starts the copy of what leaves behind so many row blocks of columns.
     fn start_columns_early(&self, b: &mut KernelBuilder, blocks: u32) {
-        if let Some(out) = &self.out_stream {
+        if let Some(out) = &self.streams.out {
             let (window, address) = self.leaving(b);
             out.start_close_early(b, blocks, window, address);
         }
@@ -277,9 +277,9 @@ impl Context<'_> {
         };
         self.if_whole(b, last, |b| self.closing_sum(b, loops));
         if self.closing_steps() > 1 {
-            b.s_inc(self.pop_left, -1);
+            b.s_inc(self.pop.left, -1);
             let steps = b.s_imm(self.closing_steps() as i32);
-            b.set_s(self.pop_left, Op::SSel, &[self.pop_left.into(), self.pop_left.into(), steps.into()]);
+            b.set_s(self.pop.left, Op::SSel, &[self.pop.left.into(), self.pop.left.into(), steps.into()]);
         }
     }
 
@@ -293,12 +293,12 @@ impl Context<'_> {
         if self.closes_at_once() {
             return last(b);
         }
-        let is = b.def_s(Op::SEqI, &[self.pop_left.into(), 1.into()]);
+        let is = b.def_s(Op::SEqI, &[self.pop.left.into(), 1.into()]);
         b.if_else(is, last, other);
     }
 
     fn closing_sum(&self, b: &mut KernelBuilder, loops: &dyn Fn(&mut KernelBuilder, Pop)) {
-        let first = b.def_s(Op::SEqI, &[self.pop_left.into(), (self.closing_steps() as i32).into()]);
+        let first = b.def_s(Op::SEqI, &[self.pop.left.into(), (self.closing_steps() as i32).into()]);
         let (first, zero) = (b.splat(first), b.v_imm(0));
         let first = b.cmp(Op::VNeI, first, zero);
         loops(b, Pop::CloseSum(Before::Perhaps(first)));
@@ -307,7 +307,7 @@ impl Context<'_> {
     /// After the last result of columns is stored: they leave, and the next ones are the next planes of the same windows.
     fn end_columns(&self, b: &mut KernelBuilder) {
         let planes = beside(&self.t) * self.t.nch;
-        if let Some(out) = &self.out_stream {
+        if let Some(out) = &self.streams.out {
             let (window, address) = self.leaving(b);
             out.start_close(b, window, address);
             let hbm = out.hbm.units((planes * self.p.spec.out.plane_rows) as i32);
@@ -321,6 +321,6 @@ impl Context<'_> {
         for (extra, &at) in self.extras.iter().zip(&self.at.vars[1 + rows..]) {
             b.s_inc(at, (planes * extra.plane) as i32);
         }
-        b.s_inc(self.at.vars[self.pop.vars.len()], planes as i32);
+        b.s_inc(self.at.vars[self.pop.walk.vars.len()], planes as i32);
     }
 }

@@ -22,12 +22,12 @@ impl Problem<'_> {
     pub(in super::super) fn opens(&self, t: &Tiling) -> Option<u32> {
         let (g, sub) = (self.geometry, self.geometry.sublanes);
         let slab = t.blocks * sub;
-        let window = t.lhs.filter(|w| w.copied > (t.ms - 1) * slab && w.beside == 1)?;
+        let window = t.windows.lhs.filter(|w| w.copied > (t.ms - 1) * slab && w.beside == 1)?;
         let plain = !t.accumulators && t.ks == 1 && t.spread == 0 && t.follow == 0 && self.formats.passes.len() == 1;
         let simple = g.taps.is_empty() && g.beside.is_none() && g.inner.lhs == 1 && !self.hooked;
         let lags = t.segments.lag == 0 && t.segments.tail > 0 && t.kc > 1;
-        let follow = matches!(t.walk[..], [d] if d.lhs == sub || d.count == 1);
-        let apart = t.slab_lhs.iter().zip(0..).all(|(&at, i)| at == i * slab);
+        let follow = matches!(t.slab.walk[..], [d] if d.lhs == sub || d.count == 1);
+        let apart = t.slab.lhs.iter().zip(0..).all(|(&at, i)| at == i * slab);
         let rows =
             sub.is_multiple_of(self.spec.lhs.dtype.packing() as u32) && (t.ms == 1 || window.copied == t.ms * slab);
         // The last piece has what is left of the rows.
@@ -89,20 +89,20 @@ impl Tiling {
 
 impl Context<'_> {
     pub(in super::super) fn start_extras(&self, b: &mut KernelBuilder) {
-        for s in self.extra_streams.iter().flatten() {
+        for s in self.streams.extras.iter().flatten() {
             s.start(b, 0);
         }
     }
 
     /// Before the pushes of a piece of the current step's rows: its chunk of lhs.
     pub(in super::super) fn lhs_event(&self, b: &mut KernelBuilder, piece: u32) {
-        let Some(s) = &self.lhs_stream else { return };
+        let Some(s) = &self.streams.lhs else { return };
         let (c, groups, pieces) = (&self.current, self.t.ng as i32, self.t.open);
         let event = |b: &mut KernelBuilder, chunk: u32| {
             let i = chunk * pieces + piece;
             // The loops of the first step wait for the first piece of all.
             if self.opens() && i == 0 {
-                b.if_else(self.pop_wait, |_| {}, |b| s.wait(b, i));
+                b.unless(self.pop.wait, |b| s.wait(b, i));
             } else {
                 s.wait(b, i);
             }
@@ -121,7 +121,7 @@ impl Context<'_> {
 
     /// Before the next step's weights are staged: their chunk of rhs.
     pub(in super::super) fn rhs_event(&self, b: &mut KernelBuilder, at_start: bool) {
-        let Some(s) = &self.rhs_stream else { return };
+        let Some(s) = &self.streams.rhs else { return };
         let event = |b: &mut KernelBuilder, i: u32| {
             s.wait(b, i);
             b.if_(s.left(), |b| s.start(b, i));
@@ -129,9 +129,9 @@ impl Context<'_> {
         if at_start {
             return event(b, 0);
         }
-        let due = b.s(Op::SSel, &[self.rhs_waits, self.next_new_chunk, S::ZERO]);
+        let due = b.s(Op::SSel, &[self.rhs_waits, self.next.new_chunk, S::ZERO]);
         b.if_(due, |b| {
-            switch(b, self.next_chunk, self.t.kc, &event);
+            switch(b, self.next.chunk, self.t.kc, &event);
             // The last part may begin with any of its chunks; no others come behind them.
             if let Some(closing) = &self.closing {
                 closing.if_last(b, |b| (1..self.t.kc).for_each(|i| s.wait(b, i)));
@@ -148,7 +148,7 @@ impl Context<'_> {
     pub(in super::super) fn open(&self, b: &mut KernelBuilder, step: &Step, push: Push) {
         let loops = self.seg.opening();
         for (i, l) in loops.iter().filter(|l| l.source == Source::Earlier).enumerate() {
-            if let Some(s) = &self.lhs_stream {
+            if let Some(s) = &self.streams.lhs {
                 s.wait_first(b, i);
             }
             self.one_loop(b, step, 0, (l, Beside::Nothing), push, Pop::None);
