@@ -8,7 +8,7 @@ use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::hook::Hook;
 use crate::emit::loops::spec::ReduceSpec;
 use crate::emit::loops::{Bases, emit_loop, emit_reduce};
-use crate::emit::moves::{Bases as MoveBases, emit_move};
+use crate::emit::moves::{Place, Sides, emit_move};
 use crate::emit::rows::emit_pick;
 use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, S};
@@ -298,13 +298,9 @@ impl Flow<'_> {
                 b.if_else(set, |b| self.wait_in(b, &plan, IN + 1), |b| self.wait_in(b, &plan, IN));
                 if plan.out_bytes > 0 && !refilled {
                     let two = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
-                    b.if_else(
-                        two,
-                        |_| {},
-                        |b| {
-                            b.if_else(set, |b| self.wait_out(b, &plan, OUT + 1), |b| self.wait_out(b, &plan, OUT));
-                        },
-                    );
+                    b.unless(two, |b| {
+                        b.if_else(set, |b| self.wait_out(b, &plan, OUT + 1), |b| self.wait_out(b, &plan, OUT));
+                    });
                 }
             } else {
                 self.bring(b, &plan, S::ZERO, IN);
@@ -389,34 +385,25 @@ impl Flow<'_> {
 
     /// Starts the copies in of the next block into the window set at word row `at`.
     fn bring(&self, b: &mut KernelBuilder, plan: &Copies, at: S, sem: u32) {
-        for (s, c) in self.streams.iter().zip(&plan.of) {
-            let Some(desc) = c.input else { continue };
-            let (src, src_offset) = s.unit.place(b, s.place.next_in, 0);
-            let dst = b.s(Op::SAdd, &[s.window, at]);
-            b.dma_start(
-                DmaArgs { desc, src, src_offset, dst, dst_offset: S::ZERO, sem },
-                &[s.unit.buf],
-                &[s.window_buf],
-            );
-            if c.step != 0 {
-                b.s_inc(s.place.next_in, c.step);
-            }
-        }
+        self.start(b, plan, (at, sem), true);
     }
 
     /// Starts the copies out of the window set at word row `at`.
     fn take(&self, b: &mut KernelBuilder, plan: &Copies, at: S, sem: u32) {
+        self.start(b, plan, (at, sem), false);
+    }
+
+    fn start(&self, b: &mut KernelBuilder, plan: &Copies, (at, sem): (S, u32), inward: bool) {
         for (s, c) in self.streams.iter().zip(&plan.of) {
-            let Some(desc) = c.output else { continue };
-            let (dst, dst_offset) = s.unit.place(b, s.place.next_out, 0);
-            let src = b.s(Op::SAdd, &[s.window, at]);
-            b.dma_start(
-                DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset, sem },
-                &[s.window_buf],
-                &[s.unit.buf],
-            );
+            let (desc, next) = if inward { (c.input, s.place.next_in) } else { (c.output, s.place.next_out) };
+            let Some(desc) = desc else { continue };
+            let hbm = (s.unit.place(b, next, 0), s.unit.buf);
+            let window = ((b.s(Op::SAdd, &[s.window, at]), S::ZERO), s.window_buf);
+            let (from, to) = if inward { (hbm, window) } else { (window, hbm) };
+            let ((src, src_offset), (dst, dst_offset)) = (from.0, to.0);
+            b.dma_start(DmaArgs { desc, src, src_offset, dst, dst_offset, sem }, &[from.1], &[to.1]);
             if c.step != 0 {
-                b.s_inc(s.place.next_out, c.step);
+                b.s_inc(next, c.step);
             }
         }
     }
@@ -490,9 +477,9 @@ impl Flow<'_> {
             Body::Pick(s) => emit_pick(b, s, &args),
             Body::Move(m) => {
                 let mut starts = self.extra.iter().copied();
-                let src_start = m.src.dynamic_lane.then(|| starts.next()).flatten();
-                let dst_start = m.dst.dynamic_lane.then(|| starts.next()).flatten();
-                emit_move(b, m, &MoveBases { src: args[0], dst: args[1], src_start, dst_start });
+                let src = Place::new(args[0], m.src.dynamic_lane.then(|| starts.next()).flatten());
+                let dst = Place::new(args[1], m.dst.dynamic_lane.then(|| starts.next()).flatten());
+                emit_move(b, &Sides { spec: m, src, dst });
             }
         }
     }

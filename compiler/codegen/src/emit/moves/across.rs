@@ -39,14 +39,14 @@ pub fn dynamic(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Run {
     let lanes = b.shape().1 as i64;
     let n = roles.lane.size as i64;
     let zero = b.s_var(0);
-    let src = sides.src_start.unwrap_or(zero);
-    let dst = sides.dst_start.unwrap_or(zero);
-    let (dst_tile, dst_lane) = split(b, dst, sides.dst_lane);
-    let (last_dst, _) = split(b, dst, sides.dst_lane + n - 1);
-    let (last_src, _) = split(b, src, sides.src_lane + n - 1);
-    let (first_src, _) = split(b, src, sides.src_lane);
+    let src = sides.src.start.unwrap_or(zero);
+    let dst = sides.dst.start.unwrap_or(zero);
+    let (dst_tile, dst_lane) = split(b, dst, sides.dst.lane);
+    let (last_dst, _) = split(b, dst, sides.dst.lane + n - 1);
+    let (last_src, _) = split(b, src, sides.src.lane + n - 1);
+    let (first_src, _) = split(b, src, sides.src.lane);
     let (sp, dp) = (sides.spec.src.plane_rows as i32, sides.spec.dst.plane_rows as i32);
-    let count = (n - 1) / lanes + if n > 1 || sides.dst_start.is_some() { 2 } else { 1 };
+    let count = (n - 1) / lanes + if n > 1 || sides.dst.start.is_some() { 2 } else { 1 };
     let lane = b.lane();
     let tile = |b: &mut KernelBuilder, j: i64| {
         // Lane 0 of the tile is element `first` of the run (maybe negative).
@@ -60,7 +60,7 @@ pub fn dynamic(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Run {
         let mask = b.m_and(low, high);
         // Its source position, and the two source tiles that it may lie in, kept inside the run.
         let position = b.s(Op::SAdd, &[src, first]);
-        let (tile, at) = split(b, position, sides.src_lane);
+        let (tile, at) = split(b, position, sides.src.lane);
         let turn = b.s(Op::SSub, &[zero, at]);
         let boundary = b.s_imm(lanes as i32);
         let boundary = b.s(Op::SSub, &[boundary, at]);

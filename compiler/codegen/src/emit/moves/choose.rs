@@ -1,23 +1,69 @@
 //! Which iteration dimensions lie along lanes and sublanes.
 
-use super::spec::MoveSpec;
+use super::spec::{MoveSpec, Side};
+use std::ops::{AddAssign, Mul};
 
-/// One iteration dimension of a move: size and coefficients.
+/// A place in an array, or a step from one to another: element rows and lane positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    pub row: i64,
+    pub lane: i64,
+}
+
+impl At {
+    pub const ZERO: At = At { row: 0, lane: 0 };
+
+    /// Where a side begins.
+    fn of(side: &Side) -> At {
+        At { row: side.row_offset, lane: side.lane_offset }
+    }
+
+    /// A side's step along dimension `d`.
+    fn step(side: &Side, d: usize) -> At {
+        At { row: side.rows[d], lane: side.lanes[d] }
+    }
+}
+
+impl Mul<i64> for At {
+    type Output = At;
+
+    fn mul(self, n: i64) -> At {
+        At { row: self.row * n, lane: self.lane * n }
+    }
+}
+
+impl AddAssign for At {
+    fn add_assign(&mut self, more: At) {
+        self.row += more.row;
+        self.lane += more.lane;
+    }
+}
+
+/// One iteration dimension of a move: its size, and a step of it on both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
     pub size: u32,
-    pub src_row: i64,
-    pub src_lane: i64,
-    pub dst_row: i64,
-    pub dst_lane: i64,
+    pub src: At,
+    pub dst: At,
 }
 
 impl Axis {
     /// A dimension of size 1.
-    pub const ONE: Axis = Axis { size: 1, src_row: 0, src_lane: 0, dst_row: 0, dst_lane: 0 };
+    pub const ONE: Axis = Axis { size: 1, src: At::ZERO, dst: At::ZERO };
 
     fn moves_lanes(&self) -> bool {
-        self.src_lane != 0 || self.dst_lane != 0
+        self.src.lane != 0 || self.dst.lane != 0
+    }
+
+    /// Steps after which both sides are at the same lanes again.
+    fn period(&self, lanes: i64) -> i64 {
+        period(self.src.lane, lanes).max(period(self.dst.lane, lanes))
+    }
+
+    /// `count` times `n` steps at once, which come round to the same lanes: in rows alone.
+    fn again(&self, n: i64, count: u32, planes: (i64, i64), lanes: i64) -> Axis {
+        let rows = |at: At, plane: i64| At { row: n * at.row + n * at.lane / lanes * plane, lane: 0 };
+        Axis { size: count, src: rows(self.src, planes.0), dst: rows(self.dst, planes.1) }
     }
 }
 
@@ -32,10 +78,9 @@ pub struct Roles {
     pub outer: Vec<Axis>,
     /// Dimensions that change a lane position: unrolled.
     pub unrolled: Vec<Axis>,
-    pub src_lane: i64,
-    pub dst_lane: i64,
-    pub src_row: i64,
-    pub dst_row: i64,
+    /// Where both sides begin.
+    pub src: At,
+    pub dst: At,
 }
 
 /// Steps of a dimension after which it is at the same lane again.
@@ -51,28 +96,31 @@ pub fn period(step: i64, lanes: i64) -> i64 {
 const MANY: u64 = 64;
 
 impl Roles {
+    /// Begins `n` steps of a dimension further on.
+    fn shift(&mut self, along: &Axis, n: i64) {
+        self.src += along.src * n;
+        self.dst += along.dst * n;
+    }
+
     /// The same with loops over what comes again: unrolled are the steps of one period, and those that whole periods leave over.
     pub fn by_periods(self, planes: (i64, i64), lanes: i64) -> Vec<Roles> {
         let points: u64 = self.unrolled.iter().map(|a| u64::from(a.size)).product();
-        let repeated = |a: &Axis| period(a.src_lane, lanes).max(period(a.dst_lane, lanes));
         let most = (self.unrolled.iter().enumerate())
-            .filter(|(_, a)| i64::from(a.size) > repeated(a))
-            .max_by_key(|(_, a)| i64::from(a.size) / repeated(a));
+            .filter(|(_, a)| i64::from(a.size) > a.period(lanes))
+            .max_by_key(|(_, a)| i64::from(a.size) / a.period(lanes));
         let Some((at, &a)) = most.filter(|_| points > MANY) else { return vec![self] };
-        let n = repeated(&a);
+        let n = a.period(lanes);
         let (count, rest) = (i64::from(a.size) / n, i64::from(a.size) % n);
         let mut whole = self.clone();
         whole.unrolled[at].size = n as u32;
-        let rows = |row: i64, lane: i64, plane: i64| n * row + n * lane / lanes * plane;
-        let (src_row, dst_row) = (rows(a.src_row, a.src_lane, planes.0), rows(a.dst_row, a.dst_lane, planes.1));
-        whole.outer.push(Axis { size: count as u32, src_row, dst_row, src_lane: 0, dst_lane: 0 });
+        let again = a.again(n, count as u32, planes, lanes);
+        whole.outer.push(again);
         whole.outer.sort_by_key(|a| a.size);
         let mut all = whole.by_periods(planes, lanes);
         if rest > 0 {
             let mut left = self;
             left.unrolled[at].size = rest as u32;
-            left.src_row += count * src_row;
-            left.dst_row += count * dst_row;
+            left.shift(&again, count);
             all.extend(left.by_periods(planes, lanes));
         }
         all
@@ -82,31 +130,27 @@ impl Roles {
     /// what is left until rows of the destination begin, and behind the last of them.
     pub fn by_rows(self, planes: (i64, i64), (sublanes, lanes): (u32, i64)) -> Vec<Roles> {
         let a = self.lane;
-        let (step, size) = (a.dst_lane, i64::from(a.size));
-        let n = period(a.src_lane, lanes).max(period(step, lanes));
-        let ends = || self.unrolled.iter().map(|u| u.dst_lane * (i64::from(u.size) - 1));
+        let (step, size) = (a.dst.lane, i64::from(a.size));
+        let n = a.period(lanes);
+        let ends = || self.unrolled.iter().map(|u| u.dst.lane * (i64::from(u.size) - 1));
         let (low, high): (i64, i64) = (ends().map(|e| e.min(0)).sum(), ends().map(|e| e.max(0)).sum());
-        let plain = self.sub == Axis::ONE && a.src_row == 0 && a.dst_row == 0 && step > 0 && high - low < step;
-        let begins = |&i: &i64| (self.dst_lane + low + i * step) % lanes == 0;
+        let plain = self.sub == Axis::ONE && a.src.row == 0 && a.dst.row == 0 && step > 0 && high - low < step;
+        let begins = |&i: &i64| (self.dst.lane + low + i * step) % lanes == 0;
         let Some(first) = (0..n).find(begins).filter(|_| plain) else { return vec![self] };
         let count = (size - first) / n;
         if count < i64::from(sublanes) {
             return vec![self];
         }
-        let (src_row, dst_row) = (n * a.src_lane / lanes * planes.0, n * step / lanes * planes.1);
-        let sub = Axis { size: count as u32, src_row, dst_row, ..Axis::ONE };
+        let again = a.again(n, count as u32, planes, lanes);
         // So many elements of the run from one of them on, in rows of their own.
-        let part = |from: i64, size: i64, down: i64, sub: Axis| Roles {
-            lane: Axis { size: size as u32, ..a },
-            sub,
-            src_lane: self.src_lane + from * a.src_lane,
-            dst_lane: self.dst_lane + from * step,
-            src_row: self.src_row + down * src_row,
-            dst_row: self.dst_row + down * dst_row,
-            ..self.clone()
+        let part = |from: i64, size: i64, down: i64, sub: Axis| {
+            let mut own = Roles { lane: Axis { size: size as u32, ..a }, sub, ..self.clone() };
+            own.shift(&a, from);
+            own.shift(&again, down);
+            own
         };
         let rest = size - first - count * n;
-        let mut all = vec![part(first, n, 0, sub)];
+        let mut all = vec![part(first, n, 0, again)];
         all.extend((first > 0).then(|| part(0, first, 0, Axis::ONE)));
         all.extend((rest > 0).then(|| part(first, rest, count, Axis::ONE)));
         all
@@ -115,13 +159,7 @@ impl Roles {
 
 fn axes(spec: &MoveSpec) -> Vec<Axis> {
     (0..spec.sizes.len())
-        .map(|d| Axis {
-            size: spec.sizes[d],
-            src_row: spec.src.rows[d],
-            src_lane: spec.src.lanes[d],
-            dst_row: spec.dst.rows[d],
-            dst_lane: spec.dst.lanes[d],
-        })
+        .map(|d| Axis { size: spec.sizes[d], src: At::step(&spec.src, d), dst: At::step(&spec.dst, d) })
         .collect()
 }
 
@@ -148,11 +186,7 @@ pub fn merge(spec: &mut MoveSpec) {
             for j in 0..all.len() {
                 let (a, b) = (all[i], all[j]);
                 let n = b.size as i64;
-                let one = a.src_row == b.src_row * n
-                    && a.src_lane == b.src_lane * n
-                    && a.dst_row == b.dst_row * n
-                    && a.dst_lane == b.dst_lane * n;
-                if i != j && one {
+                if i != j && a.src == b.src * n && a.dst == b.dst * n {
                     all[j].size *= a.size;
                     all.remove(i);
                     changed = true;
@@ -162,20 +196,14 @@ pub fn merge(spec: &mut MoveSpec) {
         }
     }
     spec.sizes = all.iter().map(|a| a.size).collect();
-    spec.src.rows = all.iter().map(|a| a.src_row).collect();
-    spec.src.lanes = all.iter().map(|a| a.src_lane).collect();
-    spec.dst.rows = all.iter().map(|a| a.dst_row).collect();
-    spec.dst.lanes = all.iter().map(|a| a.dst_lane).collect();
+    (spec.src.rows, spec.src.lanes) = all.iter().map(|a| (a.src.row, a.src.lane)).unzip();
+    (spec.dst.rows, spec.dst.lanes) = all.iter().map(|a| (a.dst.row, a.dst.lane)).unzip();
 }
 
 /// Turns a dimension around: index `i` becomes `size - 1 - i`.
 fn flip(a: &mut Axis, r: &mut Roles) {
-    let last = a.size as i64 - 1;
-    r.src_row += a.src_row * last;
-    r.src_lane += a.src_lane * last;
-    r.dst_row += a.dst_row * last;
-    r.dst_lane += a.dst_lane * last;
-    *a = Axis { size: a.size, src_row: -a.src_row, src_lane: -a.src_lane, dst_row: -a.dst_row, dst_lane: -a.dst_lane };
+    r.shift(a, a.size as i64 - 1);
+    *a = Axis { size: a.size, src: a.src * -1, dst: a.dst * -1 };
 }
 
 /// Sorts the dimensions into roles, and whether the destination's lanes are source rows: otherwise they are source lanes, or one
@@ -187,36 +215,34 @@ pub fn choose(spec: &MoveSpec, lanes: i64) -> (Roles, bool) {
         sub: Axis::ONE,
         outer: Vec::new(),
         unrolled: Vec::new(),
-        src_lane: spec.src.lane_offset,
-        dst_lane: spec.dst.lane_offset,
-        src_row: spec.src.row_offset,
-        dst_row: spec.dst.row_offset,
+        src: At::of(&spec.src),
+        dst: At::of(&spec.dst),
     };
     // Of elements that lie side by side and are repeated a few times, as many go at once as a register of results has.
-    let spread = all.iter().any(|a| a.src_lane != 0 && a.dst_lane != 0);
+    let spread = all.iter().any(|a| a.src.lane != 0 && a.dst.lane != 0);
     let few = |a: &Axis| i64::from(a.size) * i64::from(a.size) <= lanes;
-    let repeats = |a: &Axis| spread && (a.src_lane, a.src_row) == (0, 0) && few(a);
+    let repeats = |a: &Axis| spread && a.src == At::ZERO && few(a);
     // Rows become lanes by transposing, which makes neighbours only.
     let lane = (0..all.len())
-        .filter(|&d| all[d].dst_lane != 0)
-        .filter(|&d| all[d].dst_lane.abs() == 1 || all[d].src_row == 0 || all[d].src_lane != 0)
-        .min_by_key(|&d| (repeats(&all[d]), all[d].dst_lane.abs(), std::cmp::Reverse(all[d].size)));
+        .filter(|&d| all[d].dst.lane != 0)
+        .filter(|&d| all[d].dst.lane.abs() == 1 || all[d].src.row == 0 || all[d].src.lane != 0)
+        .min_by_key(|&d| (repeats(&all[d]), all[d].dst.lane.abs(), std::cmp::Reverse(all[d].size)));
     if let Some(d) = lane {
         let mut a = all.remove(d);
-        if a.dst_lane < 0 {
+        if a.dst.lane < 0 {
             flip(&mut a, &mut r);
         }
         r.lane = a;
     }
-    let transpose = r.lane.src_row != 0 && r.lane.src_lane == 0;
+    let transpose = r.lane.src.row != 0 && r.lane.src.lane == 0;
     let sub = if transpose {
-        (0..all.len()).find(|&d| all[d].src_lane.abs() == 1 && all[d].dst_row != 0 && all[d].dst_lane == 0)
+        (0..all.len()).find(|&d| all[d].src.lane.abs() == 1 && all[d].dst.row != 0 && all[d].dst.lane == 0)
     } else {
-        (0..all.len()).filter(|&d| !all[d].moves_lanes() && all[d].dst_row != 0).max_by_key(|&d| (all[d].size, d))
+        (0..all.len()).filter(|&d| !all[d].moves_lanes() && all[d].dst.row != 0).max_by_key(|&d| (all[d].size, d))
     };
     if let Some(d) = sub {
         let mut a = all.remove(d);
-        if transpose && a.src_lane < 0 {
+        if transpose && a.src.lane < 0 {
             flip(&mut a, &mut r);
         }
         r.sub = a;

@@ -1,8 +1,7 @@
 //! Moves whose destination lanes are source lanes.
 
 use super::choose::Roles;
-use super::spec::MoveSpec;
-use super::walk::{Bases, Sides, each, nest, stepping};
+use super::walk::{Sides, each, nest, stepping};
 use crate::kernel::{KernelBuilder, M, S, V};
 use systole_isa::Op;
 
@@ -12,8 +11,8 @@ const UNROLLED_TILES: i64 = 8;
 const SHORT_ROWS: u32 = 4;
 
 /// Emits the whole move.
-pub fn emit(b: &mut KernelBuilder, spec: (&MoveSpec, &Bases), roles: &Roles) {
-    each(b, spec, roles, &mut |b, sides| {
+pub fn emit(b: &mut KernelBuilder, bases: &Sides<'_>, roles: &Roles) {
+    each(b, bases, roles, &mut |b, sides| {
         let work = Tiles::new(b, sides, roles);
         for part in &work {
             part.run(b, sides, roles);
@@ -58,7 +57,7 @@ struct Tiles {
 impl Tiles {
     fn new(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles) -> Vec<Tiles> {
         let once = |recipes| Tiles { recipes, count: 1, steps: (0, 0), start: (0, 0) };
-        if sides.src_start.is_some() || sides.dst_start.is_some() {
+        if sides.src.start.is_some() || sides.dst.start.is_some() {
             let run = super::across::dynamic(b, sides, roles);
             let all = |tiles: Vec<_>| tiles.into_iter().map(Recipe::from).collect();
             let mut parts = vec![once(all(run.first))];
@@ -70,16 +69,16 @@ impl Tiles {
         }
         let lanes = b.shape().1 as i64;
         let l = roles.lane;
-        let (n, k) = (l.size as i64, l.dst_lane.max(1));
-        let first = sides.dst_lane.div_euclid(lanes);
-        let last = (sides.dst_lane + (n - 1) * k).div_euclid(lanes);
+        let (n, k) = (l.size as i64, l.dst.lane.max(1));
+        let first = sides.dst.lane.div_euclid(lanes);
+        let last = (sides.dst.lane + (n - 1) * k).div_euclid(lanes);
         if last - first < UNROLLED_TILES {
             let recipes = (first..=last).filter_map(|t| Recipe::new(b, sides, roles, t)).collect();
             return vec![once(recipes)];
         }
         // Interior tiles repeat every k tiles, with the source k * src_lane / k tiles further.
         let unit = k;
-        let step = l.src_lane;
+        let step = l.src.lane;
         let units = (last - first - 1) / unit;
         let interior: Vec<Recipe> =
             (first + 1..first + 1 + unit).filter_map(|t| Recipe::new(b, sides, roles, t)).collect();
@@ -121,22 +120,22 @@ impl Tiles {
     ) {
         let sub = b.shape().0;
         let a = roles.sub;
-        let whole = Block { src: 0, dst: 0, stride: (a.src_row, a.dst_row), mask: M::ALL };
+        let whole = Block { src: 0, dst: 0, stride: (a.src.row, a.dst.row), mask: M::ALL };
         if a.size < sub {
-            let reach = (sub - a.size) as i64 * a.src_row.abs();
-            if a.size > 1 && a.src_row >= 0 && reach <= sub as i64 * 4 {
+            let reach = (sub - a.size) as i64 * a.src.row.abs();
+            if a.size > 1 && a.src.row >= 0 && reach <= sub as i64 * 4 {
                 let mask = b.sublanes_below(a.size);
                 return f(b, sides, &Block { mask, ..whole });
             }
             let mask = b.sublanes_below(1);
             for i in 0..a.size as i64 {
-                let at = Block { src: i * a.src_row, dst: i * a.dst_row, stride: (0, a.dst_row), mask };
+                let at = Block { src: i * a.src.row, dst: i * a.dst.row, stride: (0, a.dst.row), mask };
                 f(b, sides, &at);
             }
             return;
         }
         let blocks = a.size / sub;
-        let step = (a.src_row * sub as i64, a.dst_row * sub as i64);
+        let step = (a.src.row * sub as i64, a.dst.row * sub as i64);
         if blocks < SHORT_ROWS {
             for i in 0..blocks as i64 {
                 f(b, sides, &Block { src: i * step.0, dst: i * step.1, ..whole });
@@ -147,7 +146,7 @@ impl Tiles {
         if !a.size.is_multiple_of(sub) {
             // The last rows, some of them again.
             let at = (a.size - sub) as i64;
-            f(b, sides, &Block { src: at * a.src_row, dst: at * a.dst_row, ..whole });
+            f(b, sides, &Block { src: at * a.src.row, dst: at * a.dst.row, ..whole });
         }
     }
 
@@ -161,13 +160,13 @@ impl Tiles {
                         Some(l) => l.1,
                         None => {
                             let offset = at.src + t * sides.spec.src.plane_rows;
-                            let x = sides.load(b, sides.src, offset, at.stride.0);
+                            let x = sides.load(b, sides.src.rows, offset, at.stride.0);
                             loaded.push((Some(*t), x));
                             x
                         }
                     },
                     Tile::Rows(s) => {
-                        let base = b.s(Op::SAdd, &[sides.src, *s]);
+                        let base = b.s(Op::SAdd, &[sides.src.rows, *s]);
                         sides.load(b, base, at.src, at.stride.0)
                     }
                 };
@@ -189,8 +188,8 @@ impl Tiles {
                 _ => b.m_and(r.mask, at.mask),
             };
             let (base, offset) = match r.to {
-                Tile::Number(t) => (sides.dst, at.dst + t * sides.spec.dst.plane_rows),
-                Tile::Rows(s) => (b.s(Op::SAdd, &[sides.dst, s]), at.dst),
+                Tile::Number(t) => (sides.dst.rows, at.dst + t * sides.spec.dst.plane_rows),
+                Tile::Rows(s) => (b.s(Op::SAdd, &[sides.dst.rows, s]), at.dst),
             };
             sides.store(b, v, base, (offset, at.stride.1), mask);
         }
@@ -220,16 +219,16 @@ impl Recipe {
     fn new(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, t: i64) -> Option<Recipe> {
         let lanes = b.shape().1 as i64;
         let l = roles.lane;
-        let (n, k, c) = (l.size as i64, l.dst_lane.max(1), l.src_lane);
+        let (n, k, c) = (l.size as i64, l.dst.lane.max(1), l.src.lane);
         // Elements of the run whose destination is in the tile.
-        let from = (t * lanes - sides.dst_lane).max(0);
+        let from = (t * lanes - sides.dst.lane).max(0);
         let first = from.div_euclid(k) + (from.rem_euclid(k) != 0) as i64;
-        let last = (((t + 1) * lanes - 1 - sides.dst_lane).div_euclid(k)).min(n - 1);
+        let last = (((t + 1) * lanes - 1 - sides.dst.lane).div_euclid(k)).min(n - 1);
         if first > last {
             return None;
         }
-        let place = |i: i64| sides.dst_lane + i * k - t * lanes;
-        let source = |i: i64| sides.src_lane + i * c;
+        let place = |i: i64| sides.dst.lane + i * k - t * lanes;
+        let source = |i: i64| sides.src.lane + i * c;
         let to = Tile::Number(t);
         let (a, z) = (place(first), place(last));
         let dense = k == 1;

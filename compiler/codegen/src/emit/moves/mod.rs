@@ -18,7 +18,7 @@ use spec::MoveSpec;
 use systole_isa::ChipConfig;
 
 pub use choose::period;
-pub use walk::Bases;
+pub use walk::{Place, Sides};
 
 /// The kernel of a spec.
 pub fn move_kernel(spec: &MoveSpec, chip: &ChipConfig) -> Kernel {
@@ -27,7 +27,8 @@ pub fn move_kernel(spec: &MoveSpec, chip: &ChipConfig) -> Kernel {
     let src_start = spec.src.dynamic_lane.then(|| b.param());
     let dst_start = spec.dst.dynamic_lane.then(|| b.param());
     let (src_buf, dst_buf) = (b.buffer(), b.buffer());
-    emit_move(&mut b, spec, &Bases { src: (src, src_buf), dst: (dst, dst_buf), src_start, dst_start });
+    let (src, dst) = (Place::new((src, src_buf), src_start), Place::new((dst, dst_buf), dst_start));
+    emit_move(&mut b, &Sides { spec, src, dst });
     b.finish()
 }
 
@@ -37,21 +38,22 @@ pub fn flatten(spec: &mut MoveSpec, lanes: u32) {
     choose::merge(spec);
 }
 
-/// Appends the code of a spec.
-pub fn emit_move(b: &mut KernelBuilder, spec: &MoveSpec, bases: &Bases) {
-    let mut spec = spec.clone();
+/// Appends the code of a spec whose arrays begin at given places.
+pub fn emit_move(b: &mut KernelBuilder, bases: &Sides<'_>) {
+    let mut spec = bases.spec.clone();
     flatten(&mut spec, b.shape().1);
     let planes = (spec.src.plane_rows, spec.dst.plane_rows);
     let (sublanes, lanes) = (b.shape().0, i64::from(b.shape().1));
     let (roles, transpose) = choose(&spec, lanes);
+    let bases = &Sides { spec: &spec, ..*bases };
     let known = !spec.src.dynamic_lane && !spec.dst.dynamic_lane && !spec.src.replicated;
     for roles in roles.by_periods(planes, lanes) {
         if transpose {
-            transpose::emit(b, (&spec, bases), &roles);
+            transpose::emit(b, bases, &roles);
             continue;
         }
         for roles in if known { roles.by_rows(planes, (sublanes, lanes)) } else { vec![roles] } {
-            lanes::emit(b, (&spec, bases), &roles);
+            lanes::emit(b, bases, &roles);
         }
     }
 }

@@ -5,20 +5,19 @@
 
 use super::choose::Roles;
 use super::lanes::range_mask;
-use super::spec::MoveSpec;
-use super::walk::{Bases, Sides, each, nest, stepping};
+use super::walk::{Sides, each, nest, stepping};
 use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, M, V};
 
 /// Emits the whole move. The innermost loop, whichever that is, has blocks in both of two units at a time.
-pub fn emit(b: &mut KernelBuilder, spec: (&MoveSpec, &Bases), roles: &Roles) {
-    each(b, spec, roles, &mut |b, sides| {
+pub fn emit(b: &mut KernelBuilder, bases: &Sides<'_>, roles: &Roles) {
+    each(b, bases, roles, &mut |b, sides| {
         let lanes = b.shape().1 as i64;
         let tiles = |at: i64, n: u32| cut(at, i64::from(n), lanes).1 > 1;
-        let inside = tiles(sides.src_lane, roles.sub.size) || tiles(sides.dst_lane, roles.lane.size);
+        let inside = tiles(sides.src.lane, roles.sub.size) || tiles(sides.dst.lane, roles.lane.size);
         match roles.outer.split_last() {
             Some((inner, outer)) if !inside => nest(b, sides, outer, &mut |b, s| {
-                sharing(b, s, inner.size, (inner.src_row, inner.dst_row), &mut |b, s, u| columns(b, s, roles, u));
+                sharing(b, s, inner.size, (inner.src.row, inner.dst.row), &mut |b, s, u| columns(b, s, roles, u));
             }),
             _ => nest(b, sides, &roles.outer, &mut |b, s| columns(b, &[*s], roles, 0)),
         }
@@ -40,17 +39,19 @@ fn sharing(
         let used = units.min(count);
         let mut at = from;
         for u in 0..used {
-            let own = (count - (at - from)).div_ceil(used - u);
+            let share = (count - (at - from)).div_ceil(used - u);
             let mut all = Vec::new();
-            for i in (at..at + own).map(i64::from) {
+            for i in (at..at + share).map(i64::from) {
                 let (src, dst) = match i {
-                    0 => (s.src, s.dst),
-                    _ => (b.s_addi(s.src, (i * src_step) as i32), b.s_addi(s.dst, (i * dst_step) as i32)),
+                    0 => (s.src.rows, s.dst.rows),
+                    _ => (b.s_addi(s.src.rows, (i * src_step) as i32), b.s_addi(s.dst.rows, (i * dst_step) as i32)),
                 };
-                all.push(Sides { src, dst, ..*s });
+                let mut own = *s;
+                (own.src.rows, own.dst.rows) = (src, dst);
+                all.push(own);
             }
             f(b, &all, u);
-            at += own;
+            at += share;
         }
     };
     let whole = trips / group;
@@ -86,14 +87,14 @@ fn cut(at: i64, n: i64, lanes: i64) -> (Option<Part>, i64, Part, Option<Part>) {
 fn columns(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, unit: u32) {
     let lanes = b.shape().1 as i64;
     let (sides, l) = (&all[0], roles.lane);
-    debug_assert_eq!(l.dst_lane, 1, "a transposed run has neighbouring lanes");
-    let (before, whole, one, after) = cut(sides.dst_lane, l.size as i64, lanes);
+    debug_assert_eq!(l.dst.lane, 1, "a transposed run has neighbouring lanes");
+    let (before, whole, one, after) = cut(sides.dst.lane, l.size as i64, lanes);
     if let Some(p) = before {
         rows(b, all, roles, p, unit);
     }
-    let steps = (lanes * l.src_row, sides.spec.dst.plane_rows);
+    let steps = (lanes * l.src.row, sides.spec.dst.plane_rows);
     debug_assert!(whole < 2 || all.len() == 1, "tiles inside of an iteration share words themselves");
-    if cut(sides.src_lane, i64::from(roles.sub.size), lanes).1 > 1 {
+    if cut(sides.src.lane, i64::from(roles.sub.size), lanes).1 > 1 {
         stepping(b, sides, whole as u32, steps, &mut |b, s| rows(b, &[*s], roles, one, unit));
     } else if whole > 1 {
         sharing(b, sides, whole as u32, steps, &mut |b, s, u| rows(b, s, roles, one, u));
@@ -109,11 +110,11 @@ fn columns(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, unit: u32) {
 fn rows(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, to: Part, unit: u32) {
     let lanes = b.shape().1 as i64;
     let (sides, t) = (&all[0], roles.sub);
-    let (before, whole, one, after) = cut(sides.src_lane, t.size as i64, lanes);
+    let (before, whole, one, after) = cut(sides.src.lane, t.size as i64, lanes);
     if let Some(p) = before {
         block(b, all, roles, (p, to), unit);
     }
-    let steps = (sides.spec.src.plane_rows, lanes * t.dst_row);
+    let steps = (sides.spec.src.plane_rows, lanes * t.dst.row);
     debug_assert!(whole < 2 || all.len() == 1, "tiles inside of an iteration share words themselves");
     if whole > 1 {
         sharing(b, sides, whole as u32, steps, &mut |b, s, u| block(b, s, roles, (one, to), u));
@@ -131,12 +132,12 @@ fn block(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, (from, to): (P
     let (l, t) = (roles.lane, roles.sub);
     let spec = all[0].spec;
     let bits = spec.dtype.storage_bits() as i32;
-    let source = from.tile * spec.src.plane_rows + to.first * l.src_row;
+    let source = from.tile * spec.src.plane_rows + to.first * l.src.row;
     let mut row = 0;
     while row < to.count {
         let mut words = None;
         for (i, sides) in all.iter().enumerate() {
-            let v = load_rows(b, sides, source + row * l.src_row, l.src_row, (to.count - row).min(sub));
+            let v = load_rows(b, sides, source + row * l.src.row, l.src.row, (to.count - row).min(sub));
             words = Some(match words {
                 None => v,
                 Some(words) => {
@@ -167,11 +168,11 @@ fn block(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, (from, to): (P
             (_, true) => mask,
             _ => b.m_and(mask, lane_mask),
         };
-        let at = (to.tile * spec.dst.plane_rows + element * t.dst_row, t.dst_row);
+        let at = (to.tile * spec.dst.plane_rows + element * t.dst.row, t.dst.row);
         // Stores take the lowest bits of a word.
         for (i, sides) in all.iter().enumerate() {
             let own = if i == 0 { v } else { b.shr(v, i as i32 * bits) };
-            sides.store(b, own, sides.dst, at, mask);
+            sides.store(b, own, sides.dst.rows, at, mask);
         }
     }
 }
@@ -180,11 +181,11 @@ fn block(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, (from, to): (P
 fn load_rows(b: &mut KernelBuilder, sides: &Sides<'_>, at: i64, stride: i64, count: i64) -> V {
     let sub = b.shape().0 as i64;
     if count == sub || (stride >= 0 && (sub - count) * stride <= sub * 4) {
-        return sides.load(b, sides.src, at, stride);
+        return sides.load(b, sides.src.rows, at, stride);
     }
-    let mut v = sides.load(b, sides.src, at, 0);
+    let mut v = sides.load(b, sides.src.rows, at, 0);
     for i in 1..count {
-        let row = sides.load(b, sides.src, at + i * stride, 0);
+        let row = sides.load(b, sides.src.rows, at + i * stride, 0);
         let m = b.sublane_is(i as u32);
         v = b.select(m, row, v);
     }

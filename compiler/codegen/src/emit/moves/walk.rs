@@ -1,24 +1,39 @@
 //! Loops around a move's inner work, and raw loads and stores.
 
-use super::choose::{Axis, Roles};
-use super::spec::MoveSpec;
+use super::choose::{At, Axis, Roles};
+use super::spec::{MoveSpec, Side};
 use crate::kernel::build::LoopHints;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, Trips, V};
+
+/// One side of a move at one place of the loop nest.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Element-row pointer.
+    pub rows: S,
+    /// Lane position: the constant part, and the register of a dynamic start.
+    pub lane: i64,
+    pub start: Option<S>,
+    pub buf: BufferRef,
+}
+
+impl Place {
+    /// A side's base.
+    pub fn new((rows, buf): (S, BufferRef), start: Option<S>) -> Place {
+        Place { rows, lane: 0, start, buf }
+    }
+
+    /// The same so many rows and lanes further on.
+    fn at(self, b: &mut KernelBuilder, to: At) -> Place {
+        Place { rows: b.s_addi(self.rows, to.row as i32), lane: self.lane + to.lane, ..self }
+    }
+}
 
 /// Both sides of a move at one place of the loop nest.
 #[derive(Clone, Copy)]
 pub struct Sides<'a> {
     pub spec: &'a MoveSpec,
-    /// Element-row pointers.
-    pub src: S,
-    pub dst: S,
-    /// Lane positions: constant parts, and registers of dynamic starts.
-    pub src_lane: i64,
-    pub dst_lane: i64,
-    pub src_start: Option<S>,
-    pub dst_start: Option<S>,
-    pub src_buf: BufferRef,
-    pub dst_buf: BufferRef,
+    pub src: Place,
+    pub dst: Place,
 }
 
 impl Sides<'_> {
@@ -29,7 +44,7 @@ impl Sides<'_> {
             16 => MemFormat::U16,
             _ => MemFormat::W32,
         };
-        b.load(format, base, offset as i32, stride as i32, self.src_buf)
+        b.load(format, base, offset as i32, stride as i32, self.src.buf)
     }
 
     /// Stores to element rows `dst + offset + i * stride` where the mask is set.
@@ -39,56 +54,33 @@ impl Sides<'_> {
             16 => StoreFormat::B16,
             _ => StoreFormat::W32,
         };
-        b.store(format, v, base, at.0 as i32, at.1 as i32, mask, self.dst_buf);
+        b.store(format, v, base, at.0 as i32, at.1 as i32, mask, self.dst.buf);
     }
-}
-
-/// Registers that a move's code starts from: element-row bases and buffers of both sides, and their dynamic lane starts.
-#[derive(Clone, Copy, Debug)]
-pub struct Bases {
-    pub src: (S, BufferRef),
-    pub dst: (S, BufferRef),
-    pub src_start: Option<S>,
-    pub dst_start: Option<S>,
 }
 
 /// Runs `f` for every component and every combination of the unrolled dimensions.
 pub fn each(
     b: &mut KernelBuilder,
-    (spec, bases): (&MoveSpec, &Bases),
+    bases: &Sides<'_>,
     roles: &Roles,
     f: &mut dyn FnMut(&mut KernelBuilder, &Sides<'_>),
 ) {
-    let Bases { src: (src, src_buf), dst: (dst, dst_buf), src_start, dst_start } = *bases;
+    let Sides { spec, src, dst } = *bases;
+    let component = |side: &Side, c: i64| At { row: c * side.component_rows, lane: 0 };
     for c in 0..spec.dtype.components() as i64 {
         let points: u64 = roles.unrolled.iter().map(|a| a.size as u64).product();
         for p in 0..points {
             let mut rest = p;
-            let mut at = [
-                roles.src_row + c * spec.src.component_rows,
-                roles.dst_row + c * spec.dst.component_rows,
-                roles.src_lane,
-                roles.dst_lane,
-            ];
+            let (mut from, mut to) = (roles.src, roles.dst);
+            from += component(&spec.src, c);
+            to += component(&spec.dst, c);
             for a in roles.unrolled.iter().rev() {
                 let i = (rest % a.size as u64) as i64;
                 rest /= a.size as u64;
-                at[0] += a.src_row * i;
-                at[1] += a.dst_row * i;
-                at[2] += a.src_lane * i;
-                at[3] += a.dst_lane * i;
+                from += a.src * i;
+                to += a.dst * i;
             }
-            let sides = Sides {
-                spec,
-                src: b.s_addi(src, at[0] as i32),
-                dst: b.s_addi(dst, at[1] as i32),
-                src_lane: at[2],
-                dst_lane: at[3],
-                src_start,
-                dst_start,
-                src_buf,
-                dst_buf,
-            };
+            let sides = Sides { spec, src: src.at(b, from), dst: dst.at(b, to) };
             f(b, &sides);
         }
     }
@@ -108,11 +100,13 @@ pub fn stepping(
     if trips == 1 {
         return f(b, sides);
     }
-    let own = Sides { src: b.s_copy(sides.src), dst: b.s_copy(sides.dst), ..*sides };
-    b.loop_with(Trips::Static(trips), LoopHints::independent(&[sides.dst_buf]), |b| {
+    let mut own = *sides;
+    own.src.rows = b.s_copy(sides.src.rows);
+    own.dst.rows = b.s_copy(sides.dst.rows);
+    b.loop_with(Trips::Static(trips), LoopHints::independent(&[sides.dst.buf]), |b| {
         f(b, &own);
-        b.s_inc(own.src, src_step as i32);
-        b.s_inc(own.dst, dst_step as i32);
+        b.s_inc(own.src.rows, src_step as i32);
+        b.s_inc(own.dst.rows, dst_step as i32);
     });
 }
 
@@ -126,7 +120,7 @@ pub fn nest(
     match axes {
         [] => f(b, sides),
         [a, rest @ ..] => {
-            stepping(b, sides, a.size, (a.src_row, a.dst_row), &mut |b, s| nest(b, s, rest, f));
+            stepping(b, sides, a.size, (a.src.row, a.dst.row), &mut |b, s| nest(b, s, rest, f));
         }
     }
 }
