@@ -167,7 +167,7 @@ pub fn reduce_lanes(b: &mut KernelBuilder, body: &Body, x: &[Value]) -> Vec<Valu
     {
         return vec![Value::word(v.dtype, b.v(op, &[v.v()]))];
     }
-    each_half_of_lanes(b, x, |b, acc, rotated| emit_body(b, body, acc, rotated))
+    each_half(b, x, Along::Lanes, |b, acc, rotated| emit_body(b, body, acc, rotated))
 }
 
 /// The same of one operation.
@@ -175,7 +175,7 @@ pub(super) fn reduce_lanes_by(b: &mut KernelBuilder, op: Binary, x: &Value) -> V
     if let Some(op) = across_lanes(op, x.dtype) {
         return Value::word(x.dtype, b.v(op, &[x.v()]));
     }
-    each_half_of_lanes(b, &[*x], |b, acc, rotated| vec![elementwise::binary(b, op, &acc[0], &rotated[0])])[0]
+    each_half(b, &[*x], Along::Lanes, |b, acc, rotated| vec![elementwise::binary(b, op, &acc[0], &rotated[0])])[0]
 }
 
 /// The instruction that combines all lanes by an operation.
@@ -188,34 +188,25 @@ fn across_lanes(op: Binary, dtype: DType) -> Option<Op> {
     }
 }
 
-/// Values combined with those half of the lanes away, then a quarter, and so on.
-fn each_half_of_lanes(
-    b: &mut KernelBuilder,
-    x: &[Value],
-    combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
-) -> Vec<Value> {
-    let lanes = b.shape().1;
-    each_half(b, x, lanes, KernelBuilder::rot_lane, combine)
+/// The dimension of a register along which values are combined.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Along {
+    Lanes,
+    Sublanes,
 }
 
-/// Values combined with those half of the sublanes away, then a quarter, and so on: the result is in every sublane.
-pub(super) fn each_half_of_sublanes(
+/// Values combined with those half of the lanes (or sublanes) away, then a quarter, and so on: the result is in every one.
+pub(super) fn each_half(
     b: &mut KernelBuilder,
     x: &[Value],
+    along: Along,
     combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
 ) -> Vec<Value> {
-    let sublanes = b.shape().0;
-    each_half(b, x, sublanes, KernelBuilder::rot_sublane, combine)
-}
-
-/// Values combined with those that `rotate` brings from half of `n` places away, then from a quarter, and so on.
-fn each_half(
-    b: &mut KernelBuilder,
-    x: &[Value],
-    mut n: u32,
-    rotate: fn(&mut KernelBuilder, V, i32) -> V,
-    combine: impl Fn(&mut KernelBuilder, &[Value], &[Value]) -> Vec<Value>,
-) -> Vec<Value> {
+    let (sublanes, lanes) = b.shape();
+    let (mut n, rotate): (u32, fn(&mut KernelBuilder, V, i32) -> V) = match along {
+        Along::Lanes => (lanes, KernelBuilder::rot_lane),
+        Along::Sublanes => (sublanes, KernelBuilder::rot_sublane),
+    };
     let mut acc = x.to_vec();
     while n > 1 {
         n /= 2;

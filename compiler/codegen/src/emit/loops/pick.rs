@@ -3,7 +3,7 @@
 //! Such a body is recognised by what it does ([`PickBody`]). Places that are taken in the order of their indices need no comparison of
 //! these, and the lanes of a register are combined by value first, then by the index of those that have it.
 
-use super::eval::{each_half_of_sublanes, emit_body, own_opcode_of, reduce_lanes, reduce_lanes_by};
+use super::eval::{Along, each_half, emit_body, own_opcode_of, reduce_lanes, reduce_lanes_by};
 use super::spec::{Body, ExprId, ExprNode, ExprOp, Index, Reduction};
 use crate::emit::elementwise;
 use crate::emit::operand::Ops;
@@ -153,8 +153,8 @@ pub(super) fn combine_lanes(b: &mut KernelBuilder, (body, pick): (&Body, Option<
 /// Combines all sublanes in the same way; the result is in every sublane.
 pub(super) fn combine_sublanes(b: &mut KernelBuilder, (body, pick): (&Body, Option<Pick>), x: &[Value]) -> Vec<Value> {
     match pick {
-        Some(pick) => each_half_of_sublanes(b, x, |b, acc, other| pick.merged(b, acc, other)),
-        None => each_half_of_sublanes(b, x, |b, acc, other| emit_body(b, body, acc, other)),
+        Some(pick) => each_half(b, x, Along::Sublanes, |b, acc, other| pick.merged(b, acc, other)),
+        None => each_half(b, x, Along::Sublanes, |b, acc, other| emit_body(b, body, acc, other)),
     }
 }
 

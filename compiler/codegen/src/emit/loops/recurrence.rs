@@ -8,7 +8,7 @@ use super::address::{Affine, nest, step};
 use super::bases::Bases;
 use super::eval::{assign, variable};
 use super::row::{At, Context, Memo, tiles_to_outer};
-use super::spec::{ExprId, ExprOp, Input, LaneMap, LoopSpec};
+use super::spec::{ExprId, ExprKind, ExprOp, Input, LaneMap, LoopSpec};
 use super::staged::Units;
 use crate::emit::memory::{Place, store_value};
 use crate::emit::value::Value;
@@ -135,27 +135,18 @@ fn free(s: &RecurrenceSpec, spec: &LoopSpec) -> Vec<bool> {
     let still = |outer: &[i64]| outer.last() == Some(&0);
     let mut free: Vec<bool> = Vec::with_capacity(spec.expr.nodes.len());
     for n in &spec.expr.nodes {
-        free.push(match &n.op {
-            ExprOp::Input(i) if s.carried.iter().any(|c| c.0 == *i) => false,
-            ExprOp::Input(i) => match &spec.inputs[*i as usize] {
+        free.push(match n.op.kind() {
+            ExprKind::Input(i) if s.carried.iter().any(|c| c.0 == i) => false,
+            ExprKind::Input(i) => match &spec.inputs[i as usize] {
                 Input::Scalar(_) => true,
                 Input::Array(a) => {
                     still(&a.outer) && !matches!(&a.lane, LaneMap::Indexed { index, .. } if !still(&index.outer))
                 }
             },
-            ExprOp::Index(i) => still(&i.outer),
-            ExprOp::Param(_)
-            | ExprOp::Const(_)
-            | ExprOp::Unary(_)
-            | ExprOp::Binary(_)
-            | ExprOp::MultiplyAdd
-            | ExprOp::Compare(..)
-            | ExprOp::Select
-            | ExprOp::Clamp
-            | ExprOp::Convert
-            | ExprOp::BitcastConvert
-            | ExprOp::ReducePrecision(..)
-            | ExprOp::LaneReduce(..) => n.args.iter().all(|&a| free[a as usize]),
+            ExprKind::Index(i) => still(&i.outer),
+            ExprKind::Given | ExprKind::Unary(_) | ExprKind::Binary(_) | ExprKind::Plain | ExprKind::Across => {
+                n.args.iter().all(|&a| free[a as usize])
+            }
         });
     }
     free

@@ -37,6 +37,38 @@ pub enum ExprOp {
     LaneReduce(u32, u32),
 }
 
+/// What a node's operation takes its value from.
+#[derive(Clone, Copy, Debug)]
+pub enum ExprKind<'a> {
+    /// An operand.
+    Input(u32),
+    /// The iteration indices.
+    Index(&'a Index),
+    /// A parameter of the body that it is in, or the operation itself.
+    Given,
+    /// Its arguments: by a function of its own cost, or by what is about one instruction.
+    Unary(Unary),
+    Binary(Binary),
+    Plain,
+    /// All columns.
+    Across,
+}
+
+impl ExprOp {
+    pub fn kind(&self) -> ExprKind<'_> {
+        match self {
+            ExprOp::Input(i) => ExprKind::Input(*i),
+            ExprOp::Index(i) => ExprKind::Index(i),
+            ExprOp::Param(_) | ExprOp::Const(_) => ExprKind::Given,
+            ExprOp::Unary(op) => ExprKind::Unary(*op),
+            ExprOp::Binary(op) => ExprKind::Binary(*op),
+            ExprOp::MultiplyAdd | ExprOp::Compare(..) | ExprOp::Select | ExprOp::Clamp => ExprKind::Plain,
+            ExprOp::Convert | ExprOp::BitcastConvert | ExprOp::ReducePrecision(..) => ExprKind::Plain,
+            ExprOp::LaneReduce(..) => ExprKind::Across,
+        }
+    }
+}
+
 /// A node: operation, arguments (earlier nodes) and element type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ExprNode {

@@ -8,7 +8,7 @@ use super::address::{Affine, step};
 use super::eval::{accumulate, emit_body, neutral, select_mask, variable, widen_body, widened};
 use super::pick::combine_lanes;
 use super::row::{At, Context, Memo, flatten};
-use super::spec::{Access, Expr, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec};
+use super::spec::{Access, Expr, ExprId, ExprKind, ExprNode, ExprOp, Input, LaneMap, LoopSpec};
 use crate::emit::elementwise;
 use crate::emit::elementwise::effort::{Effort, SERIES, effort};
 use crate::emit::value::Value;
@@ -76,23 +76,16 @@ pub fn column_free(spec: &LoopSpec) -> Vec<bool> {
 /// Work of a node at a point, in simple vector operations.
 pub fn work(n: &ExprNode) -> u32 {
     let rounded = u32::from(matches!(n.dtype, DType::BF16 | DType::F16));
-    let own = match &n.op {
-        ExprOp::Input(_) | ExprOp::Param(_) | ExprOp::Const(_) | ExprOp::LaneReduce(..) => return 0,
-        ExprOp::Unary(u) => match effort(*u) {
+    let own = match n.op.kind() {
+        ExprKind::Input(_) | ExprKind::Given | ExprKind::Across => return 0,
+        ExprKind::Unary(u) => match effort(u) {
             Effort::Simple => 1,
             // The unit takes one every second cycle.
             Effort::Function => 8,
             Effort::Series => SERIES,
         },
-        ExprOp::Binary(o) => elementwise::effort::work(*o),
-        ExprOp::Index(_)
-        | ExprOp::MultiplyAdd
-        | ExprOp::Compare(..)
-        | ExprOp::Select
-        | ExprOp::Clamp
-        | ExprOp::Convert
-        | ExprOp::BitcastConvert
-        | ExprOp::ReducePrecision(..) => 1,
+        ExprKind::Binary(o) => elementwise::effort::work(o),
+        ExprKind::Index(_) | ExprKind::Plain => 1,
     };
     own + rounded
 }

@@ -267,16 +267,9 @@ fn find_kept(t: &Rc<Tensor>, out: &mut Vec<Rc<Tensor>>, met: &mut Met) {
     if t.shared.get() {
         out.push(Rc::clone(t));
     }
-    match &*t.expr.borrow() {
-        Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().for_each(|k| find_kept(k, out, met)),
-        Expr::Expand(k) | Expr::Recast(k) | Expr::Across(k, _) => find_kept(k, out, met),
-        Expr::Splat(_)
-        | Expr::Memory(_)
-        | Expr::Regs(_)
-        | Expr::Iota(_)
-        | Expr::Turned(..)
-        | Expr::Gather(..)
-        | Expr::Product(_) => {}
+    let expr = t.expr.borrow();
+    if expr.by_tiles() {
+        expr.parts().iter().for_each(|k| find_kept(k, out, met));
     }
 }
 
@@ -289,15 +282,7 @@ fn may_reach(t: &Rc<Tensor>, other: &Rc<Tensor>, made: &[Rc<Tensor>], met: &mut 
     if made.iter().any(|k| Rc::ptr_eq(k, t)) || !met.first(t, false) {
         return false;
     }
-    let mut to = |k: &Rc<Tensor>| may_reach(k, other, made, met);
-    Rc::ptr_eq(t, other)
-        || match &*t.expr.borrow() {
-            Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().any(to),
-            Expr::Expand(k) | Expr::Recast(k) | Expr::Across(k, _) | Expr::Turned(k, _) => to(k),
-            Expr::Gather(of, by, _) => to(of) || to(by),
-            Expr::Product(p) => to(&p.x) || to(&p.y),
-            Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => false,
-        }
+    Rc::ptr_eq(t, other) || t.expr.borrow().parts().iter().any(|k| may_reach(k, other, made, met))
 }
 
 /// Whether a vector reads, elsewhere than where it goes, the buffer that it goes to.

@@ -408,7 +408,7 @@ impl<'a> Lower<'a> {
         }
         let holds = reg(b, holds);
         let message = text_of(o, "msg");
-        b.if_else(holds, |_| {}, |b| self.fails(b, &message));
+        b.unless(holds, |b| self.fails(b, &message));
         Ok(())
     }
 

@@ -29,6 +29,14 @@ struct Scalars {
     near: Ref,
 }
 
+/// An argument of the kernel: its number, its value and type there, and the array that the call has for it.
+pub(in crate::emit::mosaic) struct Argument<'m> {
+    pub i: usize,
+    pub v: Value,
+    pub m: &'m MemRef,
+    pub array: Ref,
+}
+
 impl<'a> Lower<'a> {
     /// All of the kernel.
     #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for windows in scalar memory alone")]
@@ -63,7 +71,7 @@ impl<'a> Lower<'a> {
                 Role::Window(w) if m.space == Space::Vmem => panes.push(self.pane(b, (*v, m, w), array, i)?),
                 Role::Window(w) if m.space == Space::Smem => {
                     let whole = MemRef { dims: array.dims.iter().map(|d| Some(*d)).collect(), ..m.clone() };
-                    self.whole(b, *v, &whole, array, i, &mut after)?;
+                    self.whole(b, Argument { i, v: *v, m: &whole, array }, &mut after)?;
                     let Some(Val::Ref(near)) = self.env.get(v).cloned() else { continue };
                     scalars.push(Scalars {
                         argument: *v,
@@ -72,7 +80,7 @@ impl<'a> Lower<'a> {
                         near,
                     });
                 }
-                _ => self.whole(b, *v, m, array, i, &mut after)?,
+                _ => self.whole(b, Argument { i, v: *v, m, array }, &mut after)?,
             }
         }
         if self.kernel.grid.is_empty() {
@@ -143,15 +151,8 @@ impl<'a> Lower<'a> {
     }
 
     /// An argument that is all of an array.
-    fn whole(
-        &mut self,
-        b: &mut KernelBuilder,
-        v: Value,
-        m: &MemRef,
-        array: Ref,
-        i: usize,
-        after: &mut Vec<(Ref, Ref)>,
-    ) -> Result<(), Refused> {
+    fn whole(&mut self, b: &mut KernelBuilder, a: Argument<'_>, after: &mut Vec<(Ref, Ref)>) -> Result<(), Refused> {
+        let Argument { i, v, m, array } = a;
         let dims = m.sizes().ok_or_else(|| Refused::new("an argument of open size"))?;
         let input = i < self.spec.operands as usize;
         if let Some(near) = self.written_as_operand(v, i).filter(|_| matches!(m.space, Space::Vmem | Space::Smem)) {
@@ -178,7 +179,7 @@ impl<'a> Lower<'a> {
                 }
                 near
             }
-            Space::Semaphore => return self.carry(b, v, m, array, i),
+            Space::Semaphore => return self.carry(b, Argument { i, v, m, array }),
         };
         let near = if near.dims == dims { near } else { self.recast_to(b, &near, &dims, near.dtype)? };
         let near = self.bound(v, near);

@@ -489,13 +489,9 @@ fn children(t: &Tensor, expr: &Expr, at: &At, lanes: u32) -> Result<Vec<(Rc<Tens
             return Err(Refused::new("columns beyond a vector"));
         }
         Expr::Across(k, _) => row_tiles(k, at, lanes).into_iter().map(|at| (Rc::clone(k), at)).collect(),
-        Expr::Splat(_)
-        | Expr::Memory(_)
-        | Expr::Regs(_)
-        | Expr::Iota(_)
-        | Expr::Turned(..)
-        | Expr::Gather(..)
-        | Expr::Product(_) => Vec::new(),
+        Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => Vec::new(),
+        // Of what is in memory.
+        Expr::Turned(..) | Expr::Gather(..) | Expr::Product(_) => Vec::new(),
     })
 }
 

@@ -3,6 +3,7 @@
 use super::reduce::Combine;
 use crate::emit::Value as Elements;
 use crate::kernel::{BufferRef, S};
+use smallvec::{SmallVec, smallvec};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use systole_hlo::graph::op::Precision;
@@ -191,6 +192,28 @@ pub(super) enum Expr {
     Across(Rc<Tensor>, Combine),
     /// A matrix product, not yet made.
     Product(Rc<Product>),
+}
+
+impl Expr {
+    /// The vectors that this one is made of.
+    pub fn parts(&self) -> SmallVec<[&Rc<Tensor>; 4]> {
+        match self {
+            Expr::Element(_, kids) | Expr::Beside(kids) => kids.iter().collect(),
+            Expr::Expand(k) | Expr::Recast(k) | Expr::Across(k, _) | Expr::Turned(k, _) => smallvec![k],
+            Expr::Gather(of, by, _) => smallvec![of, by],
+            Expr::Product(p) => smallvec![&p.x, &p.y],
+            Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => SmallVec::new(),
+        }
+    }
+
+    /// Whether a tile is made of some tiles of those, each of which is computed for it; else they are in memory as a whole.
+    pub fn by_tiles(&self) -> bool {
+        match self {
+            Expr::Element(..) | Expr::Beside(_) | Expr::Expand(_) | Expr::Recast(_) | Expr::Across(..) => true,
+            Expr::Splat(_) | Expr::Memory(_) | Expr::Regs(_) | Expr::Iota(_) => true,
+            Expr::Turned(..) | Expr::Gather(..) | Expr::Product(_) => false,
+        }
+    }
 }
 
 /// A matrix product: rows by what is summed, and what is summed by columns (`turned`: columns by it).

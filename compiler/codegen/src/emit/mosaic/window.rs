@@ -69,6 +69,14 @@ struct Part {
     inward: bool,
 }
 
+/// A copy of a window: of which block, the row of vector memory where the window is, the semaphore.
+struct Target<'p> {
+    p: &'p Pane,
+    block: &'p [Num],
+    row: S,
+    sem: u32,
+}
+
 impl Lower<'_> {
     pub(super) fn pane(
         &mut self,
@@ -254,21 +262,21 @@ impl Lower<'_> {
         match inside {
             Num::Const(0) => self.fails(b, message),
             Num::Const(_) => {}
-            Num::Reg(s) => b.if_else(s, |_| {}, |b| self.fails(b, message)),
+            Num::Reg(s) => b.unless(s, |b| self.fails(b, message)),
         }
     }
 
     /// A window's copy: as much of it as the array has.
     fn block_copy(&mut self, b: &mut KernelBuilder, p: &Pane, block: &[Num], row: S, sem: u32) -> Result<(), Refused> {
         let part = self.all_of(p, p.input);
-        self.window_part(b, p, block, (row, sem), 0, part)
+        self.window_part(b, &Target { p, block, row, sem }, 0, part)
     }
 
     /// The copy of what a result's next block has been so far.
     pub(super) fn fetch_again(&mut self, b: &mut KernelBuilder, p: &Pane) -> Result<(), Refused> {
         self.is_inside(b, p, &p.next);
         let part = self.all_of(p, true);
-        self.window_part(b, p, &p.next, (p.row, p.semaphores[0]), 0, part)
+        self.window_part(b, &Target { p, block: &p.next, row: p.row, sem: p.semaphores[0] }, 0, part)
     }
 
     /// A whole block.
@@ -282,17 +290,10 @@ impl Lower<'_> {
     }
 
     /// The copy of what of a block is in the array, dimension by dimension from `d` on.
-    fn window_part(
-        &mut self,
-        b: &mut KernelBuilder,
-        p: &Pane,
-        block: &[Num],
-        to: (S, u32),
-        d: usize,
-        part: Part,
-    ) -> Result<(), Refused> {
+    fn window_part(&mut self, b: &mut KernelBuilder, to: &Target<'_>, d: usize, part: Part) -> Result<(), Refused> {
+        let p = to.p;
         let Some(&bound) = p.window.bounds.get(d) else {
-            return self.window_act(b, p, block, to, &part);
+            return self.window_act(b, to, &part);
         };
         let size = p.array.dims[d];
         let mut cases: Vec<(i64, Part)> = Vec::new();
@@ -311,33 +312,31 @@ impl Lower<'_> {
             short.sizes[d] = size % bound;
             cases.push(((size / bound) as i64, short));
         }
-        self.one_part(b, p, block, to, d, (&cases, part))
+        self.one_part(b, to, d, (&cases, part))
     }
 
     /// The copy of the case that a dimension's block is, or of a whole block.
     fn one_part(
         &mut self,
         b: &mut KernelBuilder,
-        p: &Pane,
-        block: &[Num],
-        to: (S, u32),
+        to: &Target<'_>,
         d: usize,
         (cases, whole): (&[(i64, Part)], Part),
     ) -> Result<(), Refused> {
         let Some(((begin, short), rest)) = cases.split_first() else {
-            return self.window_part(b, p, block, to, d + 1, whole);
+            return self.window_part(b, to, d + 1, whole);
         };
-        match compare(b, 0, block[d], Num::Const(*begin as i32)).unwrap_or(Num::Const(0)) {
-            Num::Const(0) => self.one_part(b, p, block, to, d, (rest, whole)),
-            Num::Const(_) => self.window_part(b, p, block, to, d + 1, short.clone()),
+        match compare(b, 0, to.block[d], Num::Const(*begin as i32)).unwrap_or(Num::Const(0)) {
+            Num::Const(0) => self.one_part(b, to, d, (rest, whole)),
+            Num::Const(_) => self.window_part(b, to, d + 1, short.clone()),
             Num::Reg(s) => {
                 let (mut x, mut y) = (Ok(()), Ok(()));
                 {
                     let cell = std::cell::RefCell::new(&mut *self);
                     b.if_else(
                         s,
-                        |b| x = cell.borrow_mut().window_part(b, p, block, to, d + 1, short.clone()),
-                        |b| y = cell.borrow_mut().one_part(b, p, block, to, d, (rest, whole)),
+                        |b| x = cell.borrow_mut().window_part(b, to, d + 1, short.clone()),
+                        |b| y = cell.borrow_mut().one_part(b, to, d, (rest, whole)),
                     );
                 }
                 x?;
@@ -346,14 +345,8 @@ impl Lower<'_> {
         }
     }
 
-    fn window_act(
-        &mut self,
-        b: &mut KernelBuilder,
-        p: &Pane,
-        block: &[Num],
-        (row, sem): (S, u32),
-        part: &Part,
-    ) -> Result<(), Refused> {
+    fn window_act(&mut self, b: &mut KernelBuilder, to: &Target<'_>, part: &Part) -> Result<(), Refused> {
+        let &Target { p, block, row, sem } = to;
         let n = part.sizes.len();
         if part.sizes.contains(&0) {
             b.set_s(p.begun, Op::SLi, &[0.into()]);

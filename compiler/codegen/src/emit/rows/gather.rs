@@ -197,7 +197,7 @@ impl Gather<'_> {
         self.wait_indices(b, chunk);
         if self.far.rows {
             let young = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
-            b.if_else(young, |_| {}, |b| self.wait_out(b, set, chunk));
+            b.unless(young, |b| self.wait_out(b, set, chunk));
         }
         // Rows on their way, there or back, have half of a chunk's turn at least.
         let half = chunk / 2;

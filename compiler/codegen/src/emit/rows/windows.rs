@@ -81,7 +81,7 @@ impl<'a> Windows<'a> {
                 });
                 if self.far.is_some() {
                     let young = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
-                    b.if_else(young, |_| {}, |b| self.taken(b, k, half, self.chunk));
+                    b.unless(young, |b| self.taken(b, k, half, self.chunk));
                 }
                 k.make(b, half, first, self.chunk, false);
                 self.take(b, k, half, first, 2);

@@ -49,7 +49,7 @@ pub fn level(b: &mut KernelBuilder, spec: &SortSpec, level: u32) {
         .collect();
     let hints = LoopHints::independent(&a.buffers());
     let sub_bits = sub.ilog2();
-    turns(b, spec, spec.row_bits - sub_bits - 1, &hints, &mut |b, t| {
+    turns(b, spec, (spec.row_bits - sub_bits - 1, true), &hints, &mut |b, t| {
         let low = b.def_s(Op::SShlI, &[t.i.into(), Arg(sub_bits as i32)]);
         let last = b.s_imm(rows - 1);
         let high = b.s(Op::SSub, &[last, low]);

@@ -103,16 +103,17 @@ pub struct Turn {
     pub own: S,
 }
 
-/// Runs `f` `2^bits` times for every set of columns. Few times are one loop over all sets.
+/// Runs `f` `2^bits` times for every set of columns. If asked for, few times are one loop over all
+/// sets; else the times are a loop within that over the sets.
 pub fn turns(
     b: &mut KernelBuilder,
     spec: &SortSpec,
-    bits: u32,
+    (bits, joined): (u32, bool),
     hints: &LoopHints,
     f: &mut dyn FnMut(&mut KernelBuilder, Turn),
 ) {
     let strides = [spec.inner().0, spec.plane_rows];
-    if spec.planes > 1 && 1 << bits < LONG {
+    if joined && spec.planes > 1 && 1 << bits < LONG {
         let n = b.s_var(0);
         b.loop_with(Trips::Static(spec.planes << bits), hints.clone(), |b| {
             let i = b.def_s(Op::SAndI, &[n.into(), Arg((1 << bits) - 1)]);
@@ -123,18 +124,6 @@ pub fn turns(
         });
         return;
     }
-    nested(b, spec, bits, hints, f);
-}
-
-/// As [`turns`], a loop within that over the sets.
-fn nested(
-    b: &mut KernelBuilder,
-    spec: &SortSpec,
-    bits: u32,
-    hints: &LoopHints,
-    f: &mut dyn FnMut(&mut KernelBuilder, Turn),
-) {
-    let strides = [spec.inner().0, spec.plane_rows];
     let (array, own) = (b.s_var(0), b.s_var(0));
     b.loop_with(Trips::Static(spec.planes), hints.clone(), |b| {
         let i = b.s_var(0);
@@ -159,8 +148,7 @@ fn blocks(
     let step = b.shape().0.ilog2() + bits;
     let hints = LoopHints::independent(&a.iter().flat_map(|a| a.buffers()).collect::<Vec<_>>());
     // Turns of one register are short enough to be written out.
-    let each = if bits == 0 { nested } else { turns };
-    each(b, spec, spec.row_bits - step, &hints, &mut |b, t| {
+    turns(b, spec, (spec.row_bits - step, bits != 0), &hints, &mut |b, t| {
         let row = b.def_s(Op::SShlI, &[t.i.into(), Arg(step as i32)]);
         let array = b.s(Op::SAdd, &[t.array, row]);
         let own = b.s(Op::SAdd, &[t.own, row]);
@@ -268,7 +256,7 @@ pub fn middle(b: &mut KernelBuilder, spec: &SortSpec, steps: Span) {
     let block_shift = lo + bits + together.saturating_sub(low_bits);
     let half = 1i32 << (lo + bits - 1);
     let hints = LoopHints::independent(&a.buffers());
-    turns(b, spec, groups - together, &hints, &mut |b, t| {
+    turns(b, spec, (groups - together, true), &hints, &mut |b, t| {
         let low = b.def_s(Op::SAndI, &[t.i.into(), Arg((1 << low_counted) - 1)]);
         let low = b.def_s(Op::SShlI, &[low.into(), Arg((sub.ilog2() + together) as i32)]);
         let block = b.def_s(Op::SShrI, &[t.i.into(), Arg(low_counted as i32)]);

@@ -5,12 +5,13 @@
 //! has not been waited for yet. Waiting takes from the first, then from the machine's. At its end the kernel waits for what
 //! is still under way, so that nobody else meets copies that go on, and writes what the semaphore holds then.
 
+use super::super::grid::Argument;
 use super::super::scalar::{add, reg, two};
 use super::super::value::{Num, Ref, Val};
 use super::super::{Lower, Refused};
 use crate::kernel::{BufferRef, KernelBuilder, S};
 use systole_isa::{Layout, Op};
-use systole_mosaic::{MemRef, Space, Value};
+use systole_mosaic::Space;
 
 /// The semaphores of an operand or result.
 pub(in crate::emit::mosaic) struct Carried {
@@ -26,14 +27,8 @@ pub(in crate::emit::mosaic) struct Carried {
 
 impl Lower<'_> {
     /// An argument that is a semaphore, or an array of them.
-    pub(in crate::emit::mosaic) fn carry(
-        &mut self,
-        b: &mut KernelBuilder,
-        v: Value,
-        m: &MemRef,
-        array: Ref,
-        i: usize,
-    ) -> Result<(), Refused> {
+    pub(in crate::emit::mosaic) fn carry(&mut self, b: &mut KernelBuilder, a: Argument<'_>) -> Result<(), Refused> {
+        let Argument { i, v, m, array } = a;
         // An operand that is a result too is one argument twice.
         let shared = self.spec.aliases.iter().any(|p| p.1 as usize == i);
         if let Some(c) = self.carried.iter().find(|c| shared && c.result_is(&array)) {
