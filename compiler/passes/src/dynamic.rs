@@ -129,16 +129,14 @@ fn pass_on(b: &mut Emit, n: &Node, x: &[NodeId], done: NodeId) {
             carry(b, x[0], done, |d| (d == from).then_some(to));
         }
         Op::Gather(g) => {
-            let kept: Vec<usize> = (0..b.rank(x[0]))
-                .filter(|d| !g.collapsed_slice_dims.contains(d) && !g.operand_batching_dims.contains(d))
-                .collect();
+            let kept: Vec<usize> = (0..b.rank(x[0])).filter(|&d| !g.map.lacks(d)).collect();
             let whole = b.dims(x[0]).to_vec();
             carry(b, x[0], done, |d| {
                 let at = kept.iter().position(|&k| k == d)?;
-                (g.slice_sizes[d] == whole[d]).then(|| g.offset_dims[at])
+                (g.slice_sizes[d] == whole[d]).then(|| g.map.window[at])
             });
-            let batch: Vec<usize> = (0..b.rank(done)).filter(|d| !g.offset_dims.contains(d)).collect();
-            let vector = g.index_vector_dim;
+            let batch: Vec<usize> = (0..b.rank(done)).filter(|d| !g.map.window.contains(d)).collect();
+            let vector = g.map.vector;
             carry(b, x[1], done, |d| if d == vector { None } else { batch.get(d - usize::from(d > vector)).copied() });
         }
         Op::DynamicSlice { sizes } => {
@@ -183,7 +181,7 @@ fn masked(b: &mut Emit, n: &Node, x: &[NodeId]) -> Vec<NodeId> {
         Op::Scatter(s) => {
             // Updates beyond the size go nowhere.
             let at = (x.len() - 1) / 2;
-            let places: Vec<usize> = (0..b.rank(x[at])).filter(|&d| d != s.index_vector_dim).collect();
+            let places: Vec<usize> = (0..b.rank(x[at])).filter(|&d| d != s.map.vector).collect();
             let nowhere = b.scalar(b.dtype(x[at]), -1.0);
             out[at] = keep(b, x[at], &places, nowhere);
         }

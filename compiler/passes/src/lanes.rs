@@ -158,7 +158,7 @@ fn is_free(comp: &Computation, n: &Node) -> bool {
         Op::DynamicUpdateSlice => n.operands.len() == a.rank() + 2,
         Op::ReduceWindow { .. } => n.operands.len() == 2,
         // Rows of a table, of several dimensions each.
-        Op::Gather(g) => a.rank() >= 3 && g.offset_dims.iter().copied().eq(1..a.rank()),
+        Op::Gather(g) => a.rank() >= 3 && g.map.window.iter().copied().eq(1..a.rank()),
         Op::Reshape => {
             let from = comp.node(n.operands[0]).shape.as_array();
             from.is_some_and(|f| {

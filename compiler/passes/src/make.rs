@@ -6,8 +6,8 @@ use super::edit::Emit;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::number::element_bytes;
 use systole_hlo::graph::{
-    ArrayShape, Binary, CompId, Direction, DotDims, Gather, Literal, NodeId, Op, Order, PadDim, Precision, Shape,
-    SliceDim, Unary, WindowDim,
+    ArrayShape, Binary, CompId, Direction, DotDims, Gather, IndexMap, Literal, NodeId, Op, Order, PadDim, Precision,
+    Shape, SliceDim, Unary, WindowDim,
 };
 use systole_isa::DType;
 
@@ -210,16 +210,8 @@ impl Emit<'_> {
     /// Rows of a table `[count, width..]` by an array of indices `[n]`: `[n, width..]`, in the gather's canonical form.
     pub fn gather_rows(&mut self, table: NodeId, index: NodeId, indices_are_sorted: bool) -> NodeId {
         let width = self.dims(table)[1..].to_vec();
-        let gather = Gather {
-            offset_dims: (1..=width.len()).collect(),
-            collapsed_slice_dims: vec![0],
-            start_index_map: vec![0],
-            operand_batching_dims: Vec::new(),
-            start_indices_batching_dims: Vec::new(),
-            index_vector_dim: 1,
-            slice_sizes: [&[1][..], &width].concat(),
-            indices_are_sorted,
-        };
+        let gather =
+            Gather { map: IndexMap::rows(width.len()), slice_sizes: [&[1][..], &width].concat(), indices_are_sorted };
         let shape = Shape::array(self.dtype(table), &[&[self.elements(index)][..], &width].concat());
         self.emit(Op::Gather(gather), &[table, index], shape)
     }

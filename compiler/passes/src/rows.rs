@@ -7,7 +7,7 @@
 
 use super::edit::Emit;
 use std::collections::BTreeSet;
-use systole_hlo::graph::{CompId, Gather, Node, NodeId, Op, Scatter, Shape};
+use systole_hlo::graph::{CompId, Gather, IndexMap, Node, NodeId, Op, Scatter, Shape};
 use systole_isa::Layout;
 
 /// Rows together take at least this factor less memory.
@@ -73,12 +73,16 @@ impl WholeRows {
         let &[table, indices] = operands else { return None };
         let rows = self.rows(b, table).filter(|r| r.first == 1)?;
         let (from, row) = (rows.from, b.dims(rows.from)[1]);
-        let kept = own.len() - g.offset_dims.len();
-        let whole = g.slice_sizes[1..] == b.dims(table)[1..] && g.offset_dims.iter().copied().eq(kept..own.len());
-        let plain = g.collapsed_slice_dims == [0] && g.start_index_map == [0] && g.operand_batching_dims.is_empty();
+        let kept = own.len() - g.map.window.len();
+        let whole = g.slice_sizes[1..] == b.dims(table)[1..] && g.map.window.iter().copied().eq(kept..own.len());
+        let plain = g.map.collapsed == [0] && g.map.start == [0] && g.map.batching.is_empty();
         (whole && plain && b.draft.fire("whole-rows-gathered")).then_some(())?;
         let to = [&own[..kept], &[row]].concat();
-        let g = Gather { offset_dims: vec![kept], slice_sizes: vec![g.slice_sizes[0], row], ..g.clone() };
+        let g = Gather {
+            map: IndexMap { window: vec![kept], ..g.map.clone() },
+            slice_sizes: vec![g.slice_sizes[0], row],
+            ..g.clone()
+        };
         let shape = Shape::array(b.dtype(from), &to);
         Some(b.emit(Op::Gather(g), &[from, indices], shape))
     }
@@ -89,14 +93,14 @@ impl WholeRows {
         let rows = self.rows(b, updates)?;
         let row = *b.dims(rows.from).last()?;
         let whole = own[1..].iter().product::<u64>() == row && b.dims(updates)[rows.first..] == own[1..];
-        let plain = s.inserted_window_dims == [0]
-            && s.scatter_dims_to_operand_dims == [0]
-            && s.input_batching_dims.is_empty()
-            && s.update_window_dims.iter().copied().eq(rows.first..b.rank(updates));
+        let plain = s.map.collapsed == [0]
+            && s.map.start == [0]
+            && s.map.batching.is_empty()
+            && s.map.window.iter().copied().eq(rows.first..b.rank(updates));
         let to = [own[0], row];
         let free = self.is_splat(b, into) || *b.op(into) == Op::Reshape && *b.dims(b.operand(into, 0)) == to;
         (whole && plain && free && b.draft.fire("whole-rows-scattered")).then_some(())?;
-        let s = Scatter { update_window_dims: vec![rows.first], ..s.clone() };
+        let s = Scatter { map: IndexMap { window: vec![rows.first], ..s.map.clone() }, ..s.clone() };
         let into = b.reshape(into, &to);
         let shape = Shape::array(b.dtype(into), &to);
         Some(b.emit(Op::Scatter(s), &[into, indices, rows.from], shape))

@@ -292,9 +292,8 @@ fn gather(out: &mut Out<'_>, s: &mut Scope, w: &Work<'_>, g: &Gather) -> Result<
             *size = local[d];
         }
     }
-    let divided: Vec<usize> = (g.collapsed_slice_dims.iter().copied())
-        .filter(|&d| g.start_index_map.contains(&d) && !w.axes(0, d).is_empty())
-        .collect();
+    let divided: Vec<usize> =
+        (g.map.collapsed.iter().copied()).filter(|&d| g.map.start.contains(&d) && !w.axes(0, d).is_empty()).collect();
     for &d in &divided {
         g.slice_sizes[d] = 1;
     }
@@ -302,10 +301,10 @@ fn gather(out: &mut Out<'_>, s: &mut Scope, w: &Work<'_>, g: &Gather) -> Result<
     if divided.is_empty() {
         return out.shaped(s, Op::Gather(g), w.parts, shape);
     }
-    let mut columns = columns(out, s, w.parts[1], g.index_vector_dim)?;
+    let mut columns = columns(out, s, w.parts[1], g.map.vector)?;
     let mut inside: Option<NodeId> = None;
     for &d in &divided {
-        let c = g.start_index_map.iter().position(|x| *x == d).unwrap_or(0);
+        let c = g.map.start.iter().position(|x| *x == d).unwrap_or(0);
         // As the whole gather does: indices beyond the end mean the last row.
         let dims = out.array(s, columns[c])?.dims;
         let zero = out.splat(s, DType::S32, &dims, 0.0)?;
@@ -318,7 +317,7 @@ fn gather(out: &mut Out<'_>, s: &mut Scope, w: &Work<'_>, g: &Gather) -> Result<
             None => there,
         });
     }
-    let (vector, offsets) = (g.index_vector_dim, g.offset_dims.clone());
+    let (vector, offsets) = (g.map.vector, g.map.window.clone());
     let mut rest = out.array(s, w.parts[1])?.dims;
     let indices = joined(out, s, &columns, vector.min(rest.len()))?;
     g.indices_are_sorted = false;
@@ -347,20 +346,19 @@ fn scatter(
     let local = w.local(0, out);
     let mut c = c.clone();
     let mut parts = w.parts.to_vec();
-    let divided: Vec<usize> = (c.inserted_window_dims.iter().copied())
-        .filter(|&d| c.scatter_dims_to_operand_dims.contains(&d) && !w.axes(0, d).is_empty())
-        .collect();
+    let divided: Vec<usize> =
+        (c.map.collapsed.iter().copied()).filter(|&d| c.map.start.contains(&d) && !w.axes(0, d).is_empty()).collect();
     if !divided.is_empty() {
-        let mut columns = columns(out, s, parts[n], c.index_vector_dim)?;
+        let mut columns = columns(out, s, parts[n], c.map.vector)?;
         for &d in &divided {
-            let at = c.scatter_dims_to_operand_dims.iter().position(|x| *x == d).unwrap_or(0);
+            let at = c.map.start.iter().position(|x| *x == d).unwrap_or(0);
             let (x, there) = shifted(out, s, columns[at], &w.axes(0, d), local[d])?;
             let dims = out.array(s, x)?.dims;
             let outside = out.splat(s, DType::S32, &dims, -1.0)?;
             columns[at] = out.op(s, Op::Select, &[there, x, outside])?;
         }
         let rank = out.array(s, parts[n])?.dims.len();
-        parts[n] = joined(out, s, &columns, c.index_vector_dim.min(rank))?;
+        parts[n] = joined(out, s, &columns, c.map.vector.min(rank))?;
         c.indices_are_sorted = false;
     }
     let dtype = out.array(s, parts[0])?.dtype;

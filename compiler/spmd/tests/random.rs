@@ -6,8 +6,8 @@
 use systole_eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate, evaluate_devices};
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::{
-    Binary, CompId, Conv, ConvDims, Direction, DotDims, Gather, Literal, Module, NodeId, Op, Order, PadDim, Precision,
-    Scatter, Shape, SliceDim, Unary, WindowDim, print, verify,
+    Binary, CompId, Conv, ConvDims, Direction, DotDims, Gather, IndexMap, Literal, Module, NodeId, Op, Order, PadDim,
+    Precision, Scatter, Shape, SliceDim, Unary, WindowDim, print, verify,
 };
 use systole_isa::DType;
 use systole_spmd::{Unsaid, partition};
@@ -316,16 +316,7 @@ impl Writer<'_> {
         let (_, indices) = self.indices();
         let mut slice_sizes = dims.clone();
         slice_sizes[0] = 1;
-        let g = Gather {
-            offset_dims: (1..dims.len()).collect(),
-            collapsed_slice_dims: vec![0],
-            start_index_map: vec![0],
-            operand_batching_dims: vec![],
-            start_indices_batching_dims: vec![],
-            index_vector_dim: 1,
-            slice_sizes,
-            indices_are_sorted: false,
-        };
+        let g = Gather { map: IndexMap::rows(dims.len() - 1), slice_sizes, indices_are_sorted: false };
         let indices = self.constrained(indices);
         self.op(Op::Gather(g), &[x, indices])
     }
@@ -339,17 +330,7 @@ impl Writer<'_> {
         let dim = self.d.below(dims.len());
         let updates = self.shaped(Op::Iota { dim }, &[], &to);
         let body = self.body(Binary::Add);
-        let s = Scatter {
-            update_window_dims: (1..dims.len()).collect(),
-            inserted_window_dims: vec![0],
-            scatter_dims_to_operand_dims: vec![0],
-            input_batching_dims: vec![],
-            scatter_indices_batching_dims: vec![],
-            index_vector_dim: 1,
-            indices_are_sorted: false,
-            unique_indices: false,
-            body,
-        };
+        let s = Scatter { map: IndexMap::rows(dims.len() - 1), indices_are_sorted: false, unique_indices: false, body };
         let (indices, updates) = (self.constrained(indices), self.constrained(updates));
         self.op(Op::Scatter(s), &[x, indices, updates])
     }

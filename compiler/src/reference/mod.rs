@@ -82,7 +82,7 @@ fn served_by(op: &Op) -> Option<&'static str> {
         Family::Pointwise => Some("fused loop"),
         Family::Move => Some("move"),
         Family::Indexed => Some(match op {
-            Op::Gather(g) if g.offset_dims.is_empty() => "lane permutations",
+            Op::Gather(g) if g.map.window.is_empty() => "lane permutations",
             Op::Gather(_) => "rows by DMA",
             _ => "rows one by one",
         }),

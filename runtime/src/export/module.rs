@@ -336,16 +336,22 @@ fn convolution(c: &graph::Conv, base: HloInstruction) -> HloInstruction {
     }
 }
 
+fn index_map(map: &graph::IndexMap) -> IndexDimensions {
+    let [offset_dims, collapsed_slice_dims, start_index_map, operand_batching_dims, start_indices_batching_dims] =
+        map.lists().map(numbers);
+    IndexDimensions {
+        offset_dims,
+        collapsed_slice_dims,
+        start_index_map,
+        index_vector_dim: map.vector as i64,
+        operand_batching_dims,
+        start_indices_batching_dims,
+    }
+}
+
 fn gather(g: &graph::Gather, base: HloInstruction) -> HloInstruction {
     HloInstruction {
-        gather_dimension_numbers: Some(GatherDimensions {
-            offset_dims: numbers(&g.offset_dims),
-            collapsed_slice_dims: numbers(&g.collapsed_slice_dims),
-            start_index_map: numbers(&g.start_index_map),
-            index_vector_dim: g.index_vector_dim as i64,
-            operand_batching_dims: numbers(&g.operand_batching_dims),
-            start_indices_batching_dims: numbers(&g.start_indices_batching_dims),
-        }),
+        gather_dimension_numbers: Some(index_map(&g.map)),
         gather_slice_sizes: numbers(&g.slice_sizes),
         indices_are_sorted: g.indices_are_sorted,
         ..base
@@ -354,14 +360,7 @@ fn gather(g: &graph::Gather, base: HloInstruction) -> HloInstruction {
 
 fn scatter(s: &graph::Scatter, base: HloInstruction) -> HloInstruction {
     HloInstruction {
-        scatter_dimension_numbers: Some(ScatterDimensions {
-            update_window_dims: numbers(&s.update_window_dims),
-            inserted_window_dims: numbers(&s.inserted_window_dims),
-            scatter_dims_to_operand_dims: numbers(&s.scatter_dims_to_operand_dims),
-            index_vector_dim: s.index_vector_dim as i64,
-            input_batching_dims: numbers(&s.input_batching_dims),
-            scatter_indices_batching_dims: numbers(&s.scatter_indices_batching_dims),
-        }),
+        scatter_dimension_numbers: Some(index_map(&s.map)),
         indices_are_sorted: s.indices_are_sorted,
         unique_indices: s.unique_indices,
         ..base

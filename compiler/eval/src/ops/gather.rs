@@ -46,23 +46,23 @@ fn others(n: usize, lists: [&[usize]; 2]) -> Vec<usize> {
 }
 
 pub(in super::super) fn gather(t: &Tensor, indices: &Tensor, g: &Gather) -> Result<Tensor, Fault> {
-    let indices = Indices::new(indices, g.index_vector_dim);
+    let indices = Indices::new(indices, g.map.vector);
     let slice: Vec<usize> = super::super::value::sizes(&g.slice_sizes);
     if slice.len() != t.rank() || slice.iter().zip(&t.dims).any(|(s, d)| s > d) {
         return Err(malformed(format!("slices of {slice:?} from {:?}", t.dims)));
     }
-    let kept = others(t.rank(), [&g.collapsed_slice_dims, &g.operand_batching_dims]);
-    let rank = g.offset_dims.len() + indices.dims.len();
-    let batch_dims = others(rank, [&g.offset_dims, &[]]);
+    let kept = others(t.rank(), [&g.map.collapsed, &g.map.batching]);
+    let rank = g.map.window.len() + indices.dims.len();
+    let batch_dims = others(rank, [&g.map.window, &[]]);
     let mut dims = vec![0; rank];
-    g.offset_dims.iter().zip(&kept).for_each(|(&o, &k)| dims[o] = slice[k]);
+    g.map.window.iter().zip(&kept).for_each(|(&o, &k)| dims[o] = slice[k]);
     batch_dims.iter().zip(&indices.dims).for_each(|(&b, &size)| dims[b] = size);
 
     let own = signed(&strides(&t.dims));
     let out_strides = strides(&dims);
     let box_dims: Vec<usize> = kept.iter().map(|&k| slice[k]).collect();
     let from_steps: Vec<isize> = kept.iter().map(|&k| own[k]).collect();
-    let to_steps: Vec<isize> = g.offset_dims.iter().map(|&o| out_strides[o] as isize).collect();
+    let to_steps: Vec<isize> = g.map.window.iter().map(|&o| out_strides[o] as isize).collect();
     let mut out = Tensor::zeros(t.dtype, &dims);
     if out.elements() == 0 {
         return Ok(out);
@@ -70,10 +70,10 @@ pub(in super::super) fn gather(t: &Tensor, indices: &Tensor, g: &Gather) -> Resu
     let bytes = out.bytes_mut();
     for_each_index(&indices.dims, |place| {
         let mut from = 0;
-        for (k, &d) in g.start_index_map.iter().enumerate() {
+        for (k, &d) in g.map.start.iter().enumerate() {
             from += indices.get(place, k).clamp(0, (t.dims[d] - slice[d]) as i64) as isize * own[d];
         }
-        for (&d, &s) in g.operand_batching_dims.iter().zip(&g.start_indices_batching_dims) {
+        for (&d, &s) in g.map.batching.iter().zip(&g.map.indices_batching) {
             from += indices.coordinate(place, s) as isize * own[d];
         }
         let to: usize = batch_dims.iter().zip(place).map(|(&b, &i)| i * out_strides[b]).sum();
@@ -92,12 +92,12 @@ pub(in super::super) fn scatter(m: &mut Machine, args: &[&Tensor], s: &Scatter) 
     let mut body = Body::new(m, s.body, false)?;
     let mut results: Vec<Vec<Scalar>> = operands.iter().map(|t| scalar::scalars(t.dtype, t.bytes())).collect();
     let updates_values: Vec<Vec<Scalar>> = updates.iter().map(|t| scalar::scalars(t.dtype, t.bytes())).collect();
-    let indices = Indices::new(indices, s.index_vector_dim);
+    let indices = Indices::new(indices, s.map.vector);
     let update_dims = &updates[0].dims;
     let update_strides = strides(update_dims);
-    let scatter_dims = others(update_dims.len(), [&s.update_window_dims, &[]]);
-    let kept = others(first.rank(), [&s.inserted_window_dims, &s.input_batching_dims]);
-    let window: Vec<usize> = s.update_window_dims.iter().map(|&d| update_dims[d]).collect();
+    let scatter_dims = others(update_dims.len(), [&s.map.window, &[]]);
+    let kept = others(first.rank(), [&s.map.collapsed, &s.map.batching]);
+    let window: Vec<usize> = s.map.window.iter().map(|&d| update_dims[d]).collect();
     let own = strides(&first.dims);
     if updates[0].elements() == 0 {
         return Ok(operands.iter().map(|&t| t.clone()).collect());
@@ -110,7 +110,7 @@ pub(in super::super) fn scatter(m: &mut Machine, args: &[&Tensor], s: &Scatter) 
             let mut at = vec![0; window.len()];
             loop {
                 let t = to + at.iter().zip(&kept).map(|(i, &k)| i * own[k]).sum::<usize>();
-                let f = from + at.iter().zip(&s.update_window_dims).map(|(i, &d)| i * update_strides[d]).sum::<usize>();
+                let f = from + at.iter().zip(&s.map.window).map(|(i, &d)| i * update_strides[d]).sum::<usize>();
                 let old = results.iter().map(|r| r[t]);
                 body.call(m, old.chain(updates_values.iter().map(|u| u[f])))?;
                 results.iter_mut().enumerate().for_each(|(i, r)| r[t] = body.result(i));
@@ -138,10 +138,10 @@ fn window_base(
     window: &[usize],
 ) -> Option<Vec<usize>> {
     let mut base = vec![0i64; dims.len()];
-    for (k, &d) in s.scatter_dims_to_operand_dims.iter().enumerate() {
+    for (k, &d) in s.map.start.iter().enumerate() {
         base[d] = indices.get(place, k);
     }
-    for (&d, &i) in s.input_batching_dims.iter().zip(&s.scatter_indices_batching_dims) {
+    for (&d, &i) in s.map.batching.iter().zip(&s.map.indices_batching) {
         base[d] = indices.coordinate(place, i) as i64;
     }
     let mut extent = vec![1i64; dims.len()];

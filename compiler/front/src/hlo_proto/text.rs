@@ -6,7 +6,7 @@ use super::shape::{literal, shape};
 use super::wire::{Damage, Message, Read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use systole_hlo::graph::print_literal;
+use systole_hlo::graph::{IndexMap, print_literal};
 
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => {
@@ -441,22 +441,13 @@ impl Writer<'_, '_> {
     }
 
     fn indexing(&mut self) -> Read<()> {
-        let tables: [(u32, &[&str]); 2] = [
-            (33, &["offset_dims", "collapsed_slice_dims", "start_index_map"]),
-            (48, &["update_window_dims", "inserted_window_dims", "scatter_dims_to_operand_dims"]),
-        ];
-        for (number, keys) in tables {
+        for (number, names) in [(33, IndexMap::GATHER), (48, IndexMap::SCATTER)] {
             let Some(d) = self.i.message(number)? else { continue };
-            for (key, field) in keys.iter().zip(1..) {
+            for (key, field) in names[..3].iter().zip(1..) {
                 self.attribute(key, braces(&d.ints(field)?));
             }
-            self.attribute("index_vector_dim", d.int(4)?);
-            let batching = if number == 33 {
-                ["operand_batching_dims", "start_indices_batching_dims"]
-            } else {
-                ["input_batching_dims", "scatter_indices_batching_dims"]
-            };
-            for (key, field) in batching.into_iter().zip(5..) {
+            self.attribute(IndexMap::VECTOR, d.int(4)?);
+            for (key, field) in names[3..].iter().zip(5..) {
                 let v = d.ints(field)?;
                 if !v.is_empty() {
                     self.attribute(key, braces(&v));

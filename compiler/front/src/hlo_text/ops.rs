@@ -8,8 +8,8 @@ use super::{MAX_DEVICES, PResult};
 use systole_hlo::diag::did_you_mean;
 use systole_hlo::graph::names::{ALGORITHMS, DIRECTIONS, DISTRIBUTIONS, FFT_KINDS, TRANSPOSES};
 use systole_hlo::graph::{
-    Binary, CollectiveKind, Conv, DotDims, Gather, Literal, Op, Order, Precision, Scatter, Shape, TriangularTranspose,
-    Unary,
+    Binary, CollectiveKind, Conv, DotDims, Gather, IndexMap, Literal, Op, Order, Precision, Scatter, Shape,
+    TriangularTranspose, Unary,
 };
 
 /// The names of all opcodes, without sugared asynchronous ones.
@@ -82,22 +82,12 @@ fn data(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Option<Op>> {
         "pad" => Op::Pad { dims: s.read("padding", Cursor::padding)?.unwrap_or_default() },
         "dynamic-slice" => Op::DynamicSlice { sizes: s.sizes("dynamic_slice_sizes")? },
         "gather" => Op::Gather(Gather {
-            offset_dims: s.dims("offset_dims")?,
-            collapsed_slice_dims: s.dims("collapsed_slice_dims")?,
-            start_index_map: s.dims("start_index_map")?,
-            operand_batching_dims: s.dims("operand_batching_dims")?,
-            start_indices_batching_dims: s.dims("start_indices_batching_dims")?,
-            index_vector_dim: s.uint("index_vector_dim")? as usize,
+            map: index_map(s, IndexMap::GATHER)?,
             slice_sizes: s.sizes("slice_sizes")?,
             indices_are_sorted: s.flag("indices_are_sorted")?,
         }),
         "scatter" => Op::Scatter(Scatter {
-            update_window_dims: s.dims("update_window_dims")?,
-            inserted_window_dims: s.dims("inserted_window_dims")?,
-            scatter_dims_to_operand_dims: s.dims("scatter_dims_to_operand_dims")?,
-            input_batching_dims: s.dims("input_batching_dims")?,
-            scatter_indices_batching_dims: s.dims("scatter_indices_batching_dims")?,
-            index_vector_dim: s.uint("index_vector_dim")? as usize,
+            map: index_map(s, IndexMap::SCATTER)?,
             indices_are_sorted: s.flag("indices_are_sorted")?,
             unique_indices: s.flag("unique_indices")?,
             body: s.computation("to_apply")?,
@@ -110,6 +100,11 @@ fn data(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Option<Op>> {
         "rng-get-and-update-state" => Op::RngGetAndUpdateState { delta: s.need("delta", |c| c.int("a number"))? },
         _ => return Ok(None),
     }))
+}
+
+fn index_map(s: &mut Site<'_, '_>, names: [&str; 5]) -> PResult<IndexMap> {
+    let vector = s.uint(IndexMap::VECTOR)? as usize;
+    IndexMap::read(names, vector, |name| s.dims(name))
 }
 
 /// Contractions, windows, reductions, sorts and linear algebra.

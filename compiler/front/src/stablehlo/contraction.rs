@@ -2,15 +2,15 @@
 
 use super::ast::{Attr, Operation};
 use super::attr::{integers, sizes};
-use super::data::{Lowered, to_dims};
+use super::data::{Lowered, index_map, to_dims};
 use super::lower::{Body, Lower};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::names::{FFT_KINDS, TRANSPOSES};
 use systole_hlo::graph::{
-    Binary, CompId, Conv, ConvDims, ConvSide, DotDims, NodeId, Op, Precision, RngAlgorithm, RngDistribution, Scatter,
-    Shape, TriangularTranspose, WindowDim,
+    Binary, CompId, Conv, ConvDims, ConvSide, DotDims, IndexMap, NodeId, Op, Precision, RngAlgorithm, RngDistribution,
+    Scatter, Shape, TriangularTranspose, WindowDim,
 };
 
 pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
@@ -56,12 +56,7 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         "scatter" => {
             let d = l.fields_of(o, &["scatter_dimension_numbers"])?;
             let scatter = Scatter {
-                update_window_dims: l.dims(&d, &["update_window_dims"])?,
-                inserted_window_dims: l.dims(&d, &["inserted_window_dims"])?,
-                scatter_dims_to_operand_dims: l.dims(&d, &["scatter_dims_to_operand_dims"])?,
-                input_batching_dims: l.dims(&d, &["input_batching_dims"])?,
-                scatter_indices_batching_dims: l.dims(&d, &["scatter_indices_batching_dims"])?,
-                index_vector_dim: l.dims(&d, &["index_vector_dim"])?.first().copied().unwrap_or(0),
+                map: index_map(l, &d, IndexMap::SCATTER)?,
                 indices_are_sorted: l.flag(o, &["indices_are_sorted"]),
                 unique_indices: l.flag(o, &["unique_indices"]),
                 body: l.combiner(body, o, 0)?,

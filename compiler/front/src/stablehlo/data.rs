@@ -7,7 +7,9 @@ use super::lower::{Body, Lower};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::names::DIRECTIONS;
-use systole_hlo::graph::{ArrayShape, Binary, Gather, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim, Unary};
+use systole_hlo::graph::{
+    ArrayShape, Binary, Gather, IndexMap, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim, Unary,
+};
 
 pub(super) type Lowered = PResult<Option<Vec<NodeId>>>;
 
@@ -178,16 +180,17 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
     l.one(body, o, op, &args)
 }
 
+/// The dimension numbers of `gather` and `scatter`.
+pub(super) fn index_map(l: &Lower<'_, '_>, d: &Operation<'_>, names: [&str; 5]) -> PResult<IndexMap> {
+    let vector = l.dims(d, &[IndexMap::VECTOR])?.first().copied().unwrap_or(0);
+    IndexMap::read(names, vector, |name| l.dims(d, &[name]))
+}
+
 /// The attributes of `gather`.
 pub(super) fn gather(l: &Lower<'_, '_>, o: &Operation<'_>, slice_sizes: Vec<u64>) -> PResult<Gather> {
     let d = l.fields_of(o, &["dimension_numbers"])?;
     Ok(Gather {
-        offset_dims: l.dims(&d, &["offset_dims"])?,
-        collapsed_slice_dims: l.dims(&d, &["collapsed_slice_dims"])?,
-        start_index_map: l.dims(&d, &["start_index_map"])?,
-        operand_batching_dims: l.dims(&d, &["operand_batching_dims"])?,
-        start_indices_batching_dims: l.dims(&d, &["start_indices_batching_dims"])?,
-        index_vector_dim: l.dims(&d, &["index_vector_dim"])?.first().copied().unwrap_or(0),
+        map: index_map(l, &d, IndexMap::GATHER)?,
         slice_sizes,
         indices_are_sorted: l.flag(o, &["indices_are_sorted"]),
     })

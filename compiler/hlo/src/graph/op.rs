@@ -124,28 +124,90 @@ pub struct SliceDim {
     pub stride: u64,
 }
 
-/// Gather's dimension numbers. Operands: operand, start indices.
+/// The dimension numbers of gathers and scatters: how index vectors choose windows of an operand, which lie in another array (a gather's
+/// result, a scatter's updates).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct IndexMap {
+    /// Dimensions of that other array that are windows'; its others are the indices', but for index vectors.
+    pub window: Vec<usize>,
+    /// Dimensions of the operand that windows do not have.
+    pub collapsed: Vec<usize>,
+    /// The operand's dimension that each element of an index vector is a place along.
+    pub start: Vec<usize>,
+    /// Dimensions of the operand that windows do not have either, and those of the indices whose place is the place along them.
+    pub batching: Vec<usize>,
+    pub indices_batching: Vec<usize>,
+    /// The dimension of the indices that index vectors lie along; their rank if each element is one.
+    pub vector: usize,
+}
+
+impl IndexMap {
+    /// HLO's names of the lists, in their order here.
+    pub const GATHER: [&'static str; 5] = [
+        "offset_dims",
+        "collapsed_slice_dims",
+        "start_index_map",
+        "operand_batching_dims",
+        "start_indices_batching_dims",
+    ];
+    pub const SCATTER: [&'static str; 5] = [
+        "update_window_dims",
+        "inserted_window_dims",
+        "scatter_dims_to_operand_dims",
+        "input_batching_dims",
+        "scatter_indices_batching_dims",
+    ];
+    /// The name of [`IndexMap::vector`].
+    pub const VECTOR: &'static str = "index_vector_dim";
+
+    /// From the lists by their names, and [`IndexMap::vector`].
+    ///
+    /// # Errors
+    /// The first list that cannot be read.
+    pub fn read<E>(
+        names: [&str; 5],
+        vector: usize,
+        mut list: impl FnMut(&str) -> Result<Vec<usize>, E>,
+    ) -> Result<IndexMap, E> {
+        let [window, collapsed, start, batching, indices_batching] = names;
+        Ok(IndexMap {
+            window: list(window)?,
+            collapsed: list(collapsed)?,
+            start: list(start)?,
+            batching: list(batching)?,
+            indices_batching: list(indices_batching)?,
+            vector,
+        })
+    }
+
+    /// The lists in order.
+    pub fn lists(&self) -> [&[usize]; 5] {
+        [&self.window, &self.collapsed, &self.start, &self.batching, &self.indices_batching]
+    }
+
+    /// Whole rows of an operand `[R, W..]`, with so many dimensions, by indices `[n]`.
+    pub fn rows(width: usize) -> IndexMap {
+        IndexMap { window: (1..=width).collect(), collapsed: vec![0], start: vec![0], vector: 1, ..IndexMap::default() }
+    }
+
+    /// Whether windows lack a dimension of the operand.
+    pub fn lacks(&self, d: usize) -> bool {
+        self.collapsed.contains(&d) || self.batching.contains(&d)
+    }
+}
+
+/// A gather's attributes. Operands: operand, start indices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Gather {
-    pub offset_dims: Vec<usize>,
-    pub collapsed_slice_dims: Vec<usize>,
-    pub start_index_map: Vec<usize>,
-    pub operand_batching_dims: Vec<usize>,
-    pub start_indices_batching_dims: Vec<usize>,
-    pub index_vector_dim: usize,
+    pub map: IndexMap,
     pub slice_sizes: Vec<u64>,
     pub indices_are_sorted: bool,
 }
 
-/// Scatter's dimension numbers. Operands: n operands, indices, n updates; `body` takes 2n scalars.
+/// A scatter's attributes. Operands: n operands, indices, n updates; `body` takes 2n scalars.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Scatter {
-    pub update_window_dims: Vec<usize>,
-    pub inserted_window_dims: Vec<usize>,
-    pub scatter_dims_to_operand_dims: Vec<usize>,
-    pub input_batching_dims: Vec<usize>,
-    pub scatter_indices_batching_dims: Vec<usize>,
-    pub index_vector_dim: usize,
+    pub map: IndexMap,
     pub indices_are_sorted: bool,
     pub unique_indices: bool,
     pub body: CompId,

@@ -7,8 +7,8 @@ use super::names::{ALGORITHMS, DIRECTIONS, DISTRIBUTIONS, FFT_KINDS, PRECISIONS,
 use super::print_literal::literal;
 use super::table::plain;
 use super::{
-    Collective, CollectiveKind, CompId, Computation, Conv, DotDims, Gather, Module, Node, NodeId, Op, Order, Precision,
-    Scatter, Shape, TriangularTranspose, WindowDim,
+    Collective, CollectiveKind, CompId, Computation, Conv, DotDims, Gather, IndexMap, Module, Node, NodeId, Op, Order,
+    Precision, Scatter, Shape, TriangularTranspose, WindowDim,
 };
 use std::fmt::Write;
 use systole_isa::DType;
@@ -368,24 +368,22 @@ impl Attributes<'_, '_> {
         }
     }
 
+    fn index_map(&mut self, map: &IndexMap, names: [&str; 5]) {
+        for (i, (name, list)) in names.into_iter().zip(map.lists()).enumerate() {
+            // Batching dimensions only where there are some.
+            if i < 3 { self.list(name, list) } else { self.some(name, list) }
+        }
+        self.put(IndexMap::VECTOR, map.vector);
+    }
+
     fn gather(&mut self, g: &Gather) {
-        self.list("offset_dims", &g.offset_dims);
-        self.list("collapsed_slice_dims", &g.collapsed_slice_dims);
-        self.list("start_index_map", &g.start_index_map);
-        self.some("operand_batching_dims", &g.operand_batching_dims);
-        self.some("start_indices_batching_dims", &g.start_indices_batching_dims);
-        self.put("index_vector_dim", g.index_vector_dim);
+        self.index_map(&g.map, IndexMap::GATHER);
         self.list("slice_sizes", &g.slice_sizes);
         self.flag("indices_are_sorted", g.indices_are_sorted);
     }
 
     fn scatter(&mut self, s: &Scatter) {
-        self.list("update_window_dims", &s.update_window_dims);
-        self.list("inserted_window_dims", &s.inserted_window_dims);
-        self.list("scatter_dims_to_operand_dims", &s.scatter_dims_to_operand_dims);
-        self.some("input_batching_dims", &s.input_batching_dims);
-        self.some("scatter_indices_batching_dims", &s.scatter_indices_batching_dims);
-        self.put("index_vector_dim", s.index_vector_dim);
+        self.index_map(&s.map, IndexMap::SCATTER);
         self.flag("indices_are_sorted", s.indices_are_sorted);
         self.flag("unique_indices", s.unique_indices);
         self.call("to_apply", s.body);

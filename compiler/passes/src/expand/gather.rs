@@ -18,7 +18,7 @@ use crate::edit::{Emit, Rewritten};
 use crate::make::{array, inverse, whole};
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, Gather, Node, NodeId, Op, PadDim, Shape, Unary};
+use systole_hlo::graph::{Binary, Direction, Gather, IndexMap, Node, NodeId, Op, PadDim, Shape, Unary};
 use systole_isa::DType;
 
 /// Slices that are emitted one by one; more make a loop.
@@ -37,26 +37,20 @@ impl Indexed {
     }
 }
 
-/// Index arrays of all indexed dimensions, from the array of index vectors: dimensions named by `map`, and batching
+/// Index arrays of all indexed dimensions, from the array of index vectors: dimensions that these name, and batching
 /// dimensions whose index is their own position. Gives also the sizes of the batch.
-pub fn index_arrays(
-    b: &mut Emit,
-    indices: NodeId,
-    vector_dim: usize,
-    map: &[usize],
-    batching: (&[usize], &[usize]),
-) -> (Vec<Indexed>, Vec<u64>) {
+pub fn index_arrays(b: &mut Emit, indices: NodeId, map: &IndexMap) -> (Vec<Indexed>, Vec<u64>) {
     let dims = b.dims(indices).to_vec();
-    let batch: Vec<usize> = (0..dims.len()).filter(|&d| d != vector_dim).collect();
+    let batch: Vec<usize> = (0..dims.len()).filter(|&d| d != map.vector).collect();
     let sizes: Vec<u64> = batch.iter().map(|&d| dims[d]).collect();
     let n: u64 = sizes.iter().product();
     let mut out = Vec::new();
-    for (j, &dim) in map.iter().enumerate() {
+    for (j, &dim) in map.start.iter().enumerate() {
         let part =
-            if vector_dim < dims.len() { b.slice_dim(indices, vector_dim, j as u64, j as u64 + 1, 1) } else { indices };
+            if map.vector < dims.len() { b.slice_dim(indices, map.vector, j as u64, j as u64 + 1, 1) } else { indices };
         out.push(Indexed { dim, index: b.reshape(part, &[n]) });
     }
-    for (&dim, &at) in batching.0.iter().zip(batching.1) {
+    for (&dim, &at) in map.batching.iter().zip(&map.indices_batching) {
         let position = batch.iter().position(|&d| d == at).unwrap_or(0);
         let own = b.iota(DType::S32, &sizes, position);
         out.push(Indexed { dim, index: b.reshape(own, &[n]) });
@@ -93,10 +87,9 @@ pub fn lower(
     let (x, indices) = (operands[0], operands[1]);
     let to = array(&node.shape);
     let dims = b.dims(x).to_vec();
-    let (g, indices) = batched(b, g, indices, &dims);
-    let g = &g;
-    let batching = (&g.operand_batching_dims[..], &g.start_indices_batching_dims[..]);
-    let (mut indexed, batch) = index_arrays(b, indices, g.index_vector_dim, &g.start_index_map, batching);
+    let (map, indices) = own::batched(b, &g.map, indices, &dims);
+    let g = &Gather { map, ..g.clone() };
+    let (mut indexed, batch) = index_arrays(b, indices, &g.map);
     // A slice as long as its dimension starts at 0.
     indexed.retain(|i| g.slice_sizes[i.dim] < dims[i.dim] || dims[i.dim] == 1 && g.slice_sizes[i.dim] == 0);
     for i in &mut indexed {
@@ -118,34 +111,11 @@ pub fn lower(
         ordered(b, x, indexed, g, (batch.iter().product(), options.tile))?
     };
     // [n, slice sizes without collapsed and batching dimensions] -> the result's order of dimensions.
-    let offset: Vec<u64> = (0..dims.len())
-        .filter(|d| !g.collapsed_slice_dims.contains(d) && !g.operand_batching_dims.contains(d))
-        .map(|d| g.slice_sizes[d])
-        .collect();
+    let offset: Vec<u64> = (0..dims.len()).filter(|&d| !g.map.lacks(d)).map(|d| g.slice_sizes[d]).collect();
     let ordered = b.reshape(slices, &[&batch[..], &offset].concat());
-    let rest = (0..to.rank()).filter(|d| !g.offset_dims.contains(d));
-    let place: Vec<usize> = rest.chain(g.offset_dims.iter().copied()).collect();
+    let rest = (0..to.rank()).filter(|d| !g.map.window.contains(d));
+    let place: Vec<usize> = rest.chain(g.map.window.iter().copied()).collect();
     Ok(b.transpose(ordered, &inverse(&place)))
-}
-
-/// The gather with indices that say their own place as batching dimensions, and the rest of the indices.
-fn batched(b: &mut Emit, g: &Gather, indices: NodeId, dims: &[u64]) -> (Gather, NodeId) {
-    let map = own::Map {
-        start_index_map: g.start_index_map.clone(),
-        collapsed: g.collapsed_slice_dims.clone(),
-        batching: g.operand_batching_dims.clone(),
-        indices_batching: g.start_indices_batching_dims.clone(),
-        vector_dim: g.index_vector_dim,
-    };
-    let Some((m, rest)) = own::batching(b, &map, indices, dims) else { return (g.clone(), indices) };
-    let g = Gather {
-        start_index_map: m.start_index_map,
-        collapsed_slice_dims: m.collapsed,
-        operand_batching_dims: m.batching,
-        start_indices_batching_dims: m.indices_batching,
-        ..g.clone()
-    };
-    (g, rest)
 }
 
 /// Bytes of a slice of several dimensions that is copied as it lies: as a row of a table it would be laid out anew, and the
@@ -218,13 +188,13 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
         return Ok(None);
     }
     if width != 1 {
-        let narrow = width <= NARROW && n >= MANY_ROWS && g.operand_batching_dims.is_empty();
+        let narrow = width <= NARROW && n >= MANY_ROWS && g.map.batching.is_empty();
         return if narrow { columns(b, x, indexed, g, n).map(Some) } else { Ok(None) };
     }
     if dims.iter().product::<u64>() == 1 {
         return Ok(None);
     }
-    let is_batch = |i: &&Indexed| g.operand_batching_dims.contains(&i.dim);
+    let is_batch = |i: &&Indexed| g.map.batching.contains(&i.dim);
     let own: Vec<Indexed> = indexed.iter().filter(|i| !is_batch(i)).map(Indexed::copy).collect();
     if own.is_empty() || own.len() == indexed.len() {
         let row = linear(b, indexed, &dims, n);
@@ -238,17 +208,14 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
     }
     // [batching dimensions, own dimensions] and indices [batching dimensions, others].
     let own_dims: Vec<usize> = own.iter().map(|i| i.dim).collect();
-    let rest: Vec<usize> =
-        (0..dims.len()).filter(|d| !own_dims.contains(d) && !g.operand_batching_dims.contains(d)).collect();
-    let order = [&g.operand_batching_dims[..], &own_dims, &rest].concat();
-    let (rows, count) = (
-        g.operand_batching_dims.iter().map(|&d| dims[d]).product::<u64>(),
-        own_dims.iter().map(|&d| dims[d]).product::<u64>(),
-    );
+    let rest: Vec<usize> = (0..dims.len()).filter(|d| !own_dims.contains(d) && !g.map.batching.contains(d)).collect();
+    let order = [&g.map.batching[..], &own_dims, &rest].concat();
+    let (rows, count) =
+        (g.map.batching.iter().map(|&d| dims[d]).product::<u64>(), own_dims.iter().map(|&d| dims[d]).product::<u64>());
     let x = b.transpose(x, &order);
     let table = b.reshape(x, &[rows, count]);
-    let place = |d: usize| if d > g.index_vector_dim { d - 1 } else { d };
-    let front: Vec<usize> = g.start_indices_batching_dims.iter().map(|&d| place(d)).collect();
+    let place = |d: usize| if d > g.map.vector { d - 1 } else { d };
+    let front: Vec<usize> = g.map.indices_batching.iter().map(|&d| place(d)).collect();
     let index_order: Vec<usize> =
         front.iter().copied().chain((0..batch.len()).filter(|d| !front.contains(d))).collect();
     let moved: Vec<u64> = index_order.iter().map(|&d| batch[d]).collect();
@@ -263,12 +230,14 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
         picked(b, table, index, n)?
     } else if cost(count, rows, each) <= ROW_COST * n {
         let canonical = Gather {
-            offset_dims: Vec::new(),
-            collapsed_slice_dims: vec![1],
-            start_index_map: vec![1],
-            operand_batching_dims: vec![0],
-            start_indices_batching_dims: vec![0],
-            index_vector_dim: 2,
+            map: IndexMap {
+                collapsed: vec![1],
+                start: vec![1],
+                batching: vec![0],
+                indices_batching: vec![0],
+                vector: 2,
+                ..IndexMap::default()
+            },
             slice_sizes: vec![1, 1],
             indices_are_sorted: false,
         };
@@ -384,12 +353,12 @@ fn kept(b: &mut Emit, x: NodeId, index: NodeId) -> NodeId {
 /// One element from each row of a batch: compare positions, keep one, reduce. No data-dependent address is needed.
 fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u64]) -> Option<NodeId> {
     let dims = b.dims(x).to_vec();
-    let wanted: Vec<&Indexed> = indexed.iter().filter(|i| !g.operand_batching_dims.contains(&i.dim)).collect();
+    let wanted: Vec<&Indexed> = indexed.iter().filter(|i| !g.map.batching.contains(&i.dim)).collect();
     let &[one] = &wanted[..] else { return None };
     let last = dims.len().checked_sub(1)?;
     // Batching dimensions in front in the same order on both sides, the indexed dimension last, nothing else.
     let leading: Vec<usize> = (0..last).collect();
-    let aligned = g.operand_batching_dims == leading && g.start_indices_batching_dims == leading;
+    let aligned = g.map.batching == leading && g.map.indices_batching == leading;
     let n: u64 = batch.iter().product();
     let rows: u64 = dims[..last].iter().product();
     let simple = one.dim == last && g.slice_sizes[last] == 1 && aligned && n == rows && last > 0;

@@ -11,7 +11,7 @@ use crate::edit::Emit;
 use crate::make::{inverse, one_or_tuple};
 use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Direction, NodeId, Op, Scatter, Shape};
+use systole_hlo::graph::{Direction, IndexMap, NodeId, Op, Scatter, Shape};
 use systole_isa::DType;
 
 /// Windows that are emitted one by one; more make a loop.
@@ -40,8 +40,8 @@ pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId], tile: (u32, u32)) -
     let count = (operands.len() - 1) / 2;
     let (inputs, indices) = (&operands[..count], operands[count]);
     let dims = b.dims(inputs[0]).to_vec();
-    let (s, indices) = batched(b, s, indices, &dims);
-    let s = &s;
+    let (map, indices) = own::batched(b, &s.map, indices, &dims);
+    let s = &Scatter { map, ..s.clone() };
     let w = windows(b, s, inputs[0], indices, &operands[count + 1..]);
     if w.n == 0 {
         return Ok(if count == 1 { inputs[0] } else { b.tuple(inputs) });
@@ -62,34 +62,12 @@ pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId], tile: (u32, u32)) -
     Ok(if count == 1 { results[0] } else { b.tuple(&results) })
 }
 
-/// The scatter with indices that say their own place as batching dimensions, and the rest of the indices.
-fn batched(b: &mut Emit, s: &Scatter, indices: NodeId, dims: &[u64]) -> (Scatter, NodeId) {
-    let map = own::Map {
-        start_index_map: s.scatter_dims_to_operand_dims.clone(),
-        collapsed: s.inserted_window_dims.clone(),
-        batching: s.input_batching_dims.clone(),
-        indices_batching: s.scatter_indices_batching_dims.clone(),
-        vector_dim: s.index_vector_dim,
-    };
-    let Some((m, rest)) = own::batching(b, &map, indices, dims) else { return (s.clone(), indices) };
-    let s = Scatter {
-        scatter_dims_to_operand_dims: m.start_index_map,
-        inserted_window_dims: m.collapsed,
-        input_batching_dims: m.batching,
-        scatter_indices_batching_dims: m.indices_batching,
-        ..s.clone()
-    };
-    (s, rest)
-}
-
 fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[NodeId]) -> Windows {
     let dims = b.dims(x).to_vec();
-    let batching = (&s.input_batching_dims[..], &s.scatter_indices_batching_dims[..]);
-    let (mut indexed, batch) = index_arrays(b, indices, s.index_vector_dim, &s.scatter_dims_to_operand_dims, batching);
+    let (mut indexed, batch) = index_arrays(b, indices, &s.map);
     let n: u64 = batch.iter().product();
-    let is_window = |d: &usize| !s.inserted_window_dims.contains(d) && !s.input_batching_dims.contains(d);
     let mut sizes = vec![1; dims.len()];
-    for (d, &u) in (0..dims.len()).filter(is_window).zip(&s.update_window_dims) {
+    for (d, &u) in (0..dims.len()).filter(|&d| !s.map.lacks(d)).zip(&s.map.window) {
         sizes[d] = b.dims(updates[0])[u];
     }
     let mut valid = b.splat(DType::Pred, &[n], 1.0);
@@ -102,7 +80,7 @@ fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[Nod
         let high = b.compare(Direction::Le, index, limit);
         let low = b.compare(Direction::Ge, index, zero);
         let within = b.and(low, high);
-        if !s.input_batching_dims.contains(&i.dim) && !own::within(b, i.index, max) {
+        if !s.map.batching.contains(&i.dim) && !own::within(b, i.index, max) {
             valid = b.and(valid, within);
         }
         i.index = as_s32(b, index, max, true);
@@ -114,8 +92,8 @@ fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[Nod
         .iter()
         .map(|&u| {
             let rank = b.rank(u);
-            let scattered = (0..rank).filter(|d| !s.update_window_dims.contains(d));
-            let order: Vec<usize> = scattered.chain(s.update_window_dims.iter().copied()).collect();
+            let scattered = (0..rank).filter(|d| !s.map.window.contains(d));
+            let order: Vec<usize> = scattered.chain(s.map.window.iter().copied()).collect();
             let u = b.transpose(u, &order);
             b.reshape(u, &[&[n][..], &sizes].concat())
         })
@@ -150,12 +128,7 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], (w, tile): (&Windows, (u32
         width = b.dims(tables[0])[1..].to_vec();
     }
     let canonical = Scatter {
-        update_window_dims: (1..=width.len()).collect(),
-        inserted_window_dims: vec![0],
-        scatter_dims_to_operand_dims: vec![0],
-        input_batching_dims: Vec::new(),
-        scatter_indices_batching_dims: Vec::new(),
-        index_vector_dim: 1,
+        map: IndexMap::rows(width.len()),
         indices_are_sorted: s.indices_are_sorted,
         unique_indices: unique,
         body: s.body,
@@ -178,7 +151,7 @@ fn counted(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Option<
     let (&[x], &[update]) = (inputs, &w.updates[..]) else { return None };
     let dims = b.dims(x).to_vec();
     let (places, dtype) = (dims.iter().product::<u64>(), b.dtype(x));
-    let single = w.sizes.iter().all(|&n| n == 1) && s.input_batching_dims.is_empty();
+    let single = w.sizes.iter().all(|&n| n == 1) && s.map.batching.is_empty();
     let most = if w.n < MANY_UPDATES { MOST_PLACES } else { MOST_PLACES_OF_MANY };
     let few = (2..=most).contains(&places) && w.n >= places.max(LEAST_UPDATES);
     if !single || !few || dtype.bits() != 32 || dtype.is_complex() {
@@ -209,10 +182,10 @@ fn by_comparison(
     w: &Windows,
 ) -> Result<Option<Vec<NodeId>>, CompileError> {
     let dims = b.dims(inputs[0]).to_vec();
-    let wanted: Vec<&Indexed> = w.indexed.iter().filter(|i| !s.input_batching_dims.contains(&i.dim)).collect();
+    let wanted: Vec<&Indexed> = w.indexed.iter().filter(|i| !s.map.batching.contains(&i.dim)).collect();
     let (&[one], Some(last)) = (&wanted[..], dims.len().checked_sub(1)) else { return Ok(None) };
     let leading: Vec<usize> = (0..last).collect();
-    let aligned = s.input_batching_dims == leading && s.scatter_indices_batching_dims == leading;
+    let aligned = s.map.batching == leading && s.map.indices_batching == leading;
     let rows: u64 = dims[..last].iter().product();
     if one.dim != last || w.sizes[last] != 1 || !aligned || w.n != rows || last == 0 {
         return Ok(None);

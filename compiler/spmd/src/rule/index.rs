@@ -12,23 +12,23 @@ pub(super) fn gather(s: &Sizes<'_>, g: &Gather) -> Rule {
     let mut r = Rule::new(&s.ins, &s.outs);
     let (operand, indices, out) = (s.ins[0], s.ins[1], s.outs[0]);
     // Result dimensions that are no offsets follow the indices' dimensions but the vector's, in order.
-    let batch: Vec<usize> = (0..out.len()).filter(|d| !g.offset_dims.contains(d)).collect();
-    let index_dims: Vec<usize> = (0..indices.len()).filter(|d| *d != g.index_vector_dim).collect();
+    let batch: Vec<usize> = (0..out.len()).filter(|d| !g.map.window.contains(d)).collect();
+    let index_dims: Vec<usize> = (0..indices.len()).filter(|d| *d != g.map.vector).collect();
     for (&o, &i) in batch.iter().zip(&index_dims) {
         let mut places = vec![(1, i), (2, o)];
-        if let Some(at) = g.start_indices_batching_dims.iter().position(|b| *b == i) {
-            places.push((0, g.operand_batching_dims[at]));
+        if let Some(at) = g.map.indices_batching.iter().position(|b| *b == i) {
+            places.push((0, g.map.batching[at]));
         }
         r.link(Kind::Pass, indices[i], &places);
     }
-    let windows = window_dims(operand.len(), &g.collapsed_slice_dims, &g.operand_batching_dims);
-    for (&o, &d) in g.offset_dims.iter().zip(&windows) {
+    let windows = window_dims(operand.len(), &g.map.collapsed, &g.map.batching);
+    for (&o, &d) in g.map.window.iter().zip(&windows) {
         if g.slice_sizes[d] == operand[d] {
             r.link(Kind::Pass, operand[d], &[(0, d), (2, o)]);
         }
     }
     // Rows that a device does not have are zeros in its part of the sum.
-    for &d in g.collapsed_slice_dims.iter().filter(|d| g.start_index_map.contains(d)) {
+    for &d in g.map.collapsed.iter().filter(|d| g.map.start.contains(d)) {
         r.link(Kind::Reduce, operand[d], &[(0, d)]);
     }
     r
@@ -41,28 +41,28 @@ pub(super) fn scatter(s: &Sizes<'_>, c: &Scatter, module: &Module) -> Rule {
     let (operand, indices, update) = (s.ins[0], s.ins[n], s.ins[n + 1]);
     let operands = |d: usize| (0..n).map(move |t| (t, d)).chain((0..n).map(move |t| (2 * n + 1 + t, d)));
     let updates = |d: usize| (0..n).map(move |t| (n + 1 + t, d));
-    let batch: Vec<usize> = (0..update.len()).filter(|d| !c.update_window_dims.contains(d)).collect();
-    let index_dims: Vec<usize> = (0..indices.len()).filter(|d| *d != c.index_vector_dim).collect();
+    let batch: Vec<usize> = (0..update.len()).filter(|d| !c.map.window.contains(d)).collect();
+    let index_dims: Vec<usize> = (0..indices.len()).filter(|d| *d != c.map.vector).collect();
     let sums = n == 1 && combiner(module, c.body) == Some(Binary::Add);
     for (&u, &i) in batch.iter().zip(&index_dims) {
         let both = std::iter::once((n, i)).chain(updates(u));
-        match c.scatter_indices_batching_dims.iter().position(|b| *b == i) {
+        match c.map.indices_batching.iter().position(|b| *b == i) {
             Some(at) => {
-                let places = both.chain(operands(c.input_batching_dims[at]));
+                let places = both.chain(operands(c.map.batching[at]));
                 r.link(Kind::Pass, indices[i], &places.collect::<Vec<_>>());
             }
             None if sums => r.link(Kind::Reduce, indices[i], &both.collect::<Vec<_>>()),
             None => {}
         }
     }
-    let windows = window_dims(operand.len(), &c.inserted_window_dims, &c.input_batching_dims);
-    for (&u, &d) in c.update_window_dims.iter().zip(&windows) {
+    let windows = window_dims(operand.len(), &c.map.collapsed, &c.map.batching);
+    for (&u, &d) in c.map.window.iter().zip(&windows) {
         if update[u] == operand[d] {
             r.link(Kind::Pass, operand[d], &operands(d).chain(updates(u)).collect::<Vec<_>>());
         }
     }
     // Each device drops what is not in its part.
-    for &d in c.inserted_window_dims.iter().filter(|d| c.scatter_dims_to_operand_dims.contains(d)) {
+    for &d in c.map.collapsed.iter().filter(|d| c.map.start.contains(d)) {
         r.link(Kind::Pass, operand[d], &operands(d).collect::<Vec<_>>());
     }
     r

@@ -69,7 +69,7 @@ impl<'a> Lower<'a> {
             .shape
             .as_array()
             .is_some_and(|a| matches!(&node.op, Op::Gather(g) if g.slice_sizes.len() == a.dims.len()))
-            && matches!(&node.op, Op::Gather(g) if g.offset_dims.is_empty())
+            && matches!(&node.op, Op::Gather(g) if g.map.window.is_empty())
         {
             return self.pick(r, id);
         }

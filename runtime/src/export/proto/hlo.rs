@@ -156,7 +156,7 @@ pub struct HloInstruction {
     #[prost(message, optional, tag = "30")]
     pub dot_dimension_numbers: Option<DotDimensions>,
     #[prost(message, optional, tag = "33")]
-    pub gather_dimension_numbers: Option<GatherDimensions>,
+    pub gather_dimension_numbers: Option<IndexDimensions>,
     #[prost(int64, repeated, tag = "34")]
     pub gather_slice_sizes: Vec<i64>,
     #[prost(int64, tag = "35")]
@@ -166,7 +166,7 @@ pub struct HloInstruction {
     #[prost(int64, repeated, tag = "38")]
     pub called_computation_ids: Vec<i64>,
     #[prost(message, optional, tag = "48")]
-    pub scatter_dimension_numbers: Option<ScatterDimensions>,
+    pub scatter_dimension_numbers: Option<IndexDimensions>,
     #[prost(message, repeated, tag = "49")]
     pub replica_groups: Vec<ReplicaGroup>,
     #[prost(int64, tag = "50")]
@@ -275,8 +275,9 @@ pub struct DotDimensions {
     pub rhs_batch: Vec<i64>,
 }
 
+/// Of gathers and scatters alike: the names are a gather's.
 #[derive(Clone, PartialEq, Message)]
-pub struct GatherDimensions {
+pub struct IndexDimensions {
     #[prost(int64, repeated, tag = "1")]
     pub offset_dims: Vec<i64>,
     #[prost(int64, repeated, tag = "2")]
@@ -289,22 +290,6 @@ pub struct GatherDimensions {
     pub operand_batching_dims: Vec<i64>,
     #[prost(int64, repeated, tag = "6")]
     pub start_indices_batching_dims: Vec<i64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct ScatterDimensions {
-    #[prost(int64, repeated, tag = "1")]
-    pub update_window_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub inserted_window_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "3")]
-    pub scatter_dims_to_operand_dims: Vec<i64>,
-    #[prost(int64, tag = "4")]
-    pub index_vector_dim: i64,
-    #[prost(int64, repeated, tag = "5")]
-    pub input_batching_dims: Vec<i64>,
-    #[prost(int64, repeated, tag = "6")]
-    pub scatter_indices_batching_dims: Vec<i64>,
 }
 
 #[derive(Clone, PartialEq, Message)]

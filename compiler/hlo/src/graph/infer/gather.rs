@@ -1,7 +1,7 @@
 //! Rules of gather and scatter.
 
 use super::{Rule, Site, ensure, one_or_tuple};
-use crate::graph::{ArrayShape, Gather, Scatter, Shape};
+use crate::graph::{ArrayShape, Gather, IndexMap, Scatter, Shape};
 
 /// The sizes of the index array without the dimension that holds index vectors, and the vectors' length.
 fn batch_sizes(s: &Site<'_>, indices: &ArrayShape, vector: usize) -> Rule<(Vec<u64>, u64)> {
@@ -16,32 +16,40 @@ fn batch_sizes(s: &Site<'_>, indices: &ArrayShape, vector: usize) -> Rule<(Vec<u
     Ok((sizes, length))
 }
 
-/// Checks the batching dimensions of both sides.
-fn batching(s: &Site<'_>, a: &ArrayShape, indices: &ArrayShape, x: &[usize], y: &[usize], vector: usize) -> Rule<()> {
-    s.dims(x, a.rank(), "the operand")?;
+/// Checks what the dimension numbers say of the operand and the indices, whose vectors have `length` elements. `names`: of the lists;
+/// `rule`: that of the length. Gives the operand's dimensions that windows do not have.
+fn operand_side(
+    s: &Site<'_>,
+    map: &IndexMap,
+    (a, indices): (&ArrayShape, &ArrayShape),
+    names: [&str; 5],
+    (length, rule): (u64, &'static str),
+) -> Rule<Vec<usize>> {
+    ensure(map.start.len() as u64 == length, rule, || {
+        format!("the index vectors have {length} elements, {} has {}", names[2], map.start.len())
+    })?;
+    s.dims(&map.start, a.rank(), "the operand")?;
+    let removed: Vec<usize> = map.collapsed.iter().chain(&map.batching).copied().collect();
+    s.dims(&removed, a.rank(), "the operand")?;
+    s.sorted(&map.collapsed, names[1])?;
+    s.sorted(&map.batching, names[3])?;
+    let (x, y) = (&map.batching, &map.indices_batching);
     s.dims(y, indices.rank(), "the indices")?;
-    let ok = x.len() == y.len() && !y.contains(&vector) && x.iter().zip(y).all(|(&i, &j)| a.dims[i] == indices.dims[j]);
-    ensure(ok, "gather_batching", || {
+    let pairs = x.len() == y.len() && x.iter().zip(y).all(|(&i, &j)| a.dims[i] == indices.dims[j]);
+    ensure(pairs && !y.contains(&map.vector), "gather_batching", || {
         format!("the batching dimensions {x:?} of {a} and {y:?} of {indices} do not pair up")
-    })
+    })?;
+    ensure(!map.start.iter().any(|d| map.batching.contains(d)), "gather_batching", || {
+        "a dimension is both indexed and batching".to_string()
+    })?;
+    Ok(removed)
 }
 
 pub(super) fn gather(s: &Site<'_>, g: &Gather) -> Rule {
     s.count(2)?;
     let (a, indices) = (s.array(0)?, s.array(1)?);
-    let (sizes, length) = batch_sizes(s, indices, g.index_vector_dim)?;
-    ensure(g.start_index_map.len() as u64 == length, "gather_index_length", || {
-        format!("the index vectors have {length} elements, start_index_map has {}", g.start_index_map.len())
-    })?;
-    s.dims(&g.start_index_map, a.rank(), "the operand")?;
-    let removed: Vec<usize> = g.collapsed_slice_dims.iter().chain(&g.operand_batching_dims).copied().collect();
-    s.dims(&removed, a.rank(), "the operand")?;
-    s.sorted(&g.collapsed_slice_dims, "collapsed_slice_dims")?;
-    s.sorted(&g.operand_batching_dims, "operand_batching_dims")?;
-    batching(s, a, indices, &g.operand_batching_dims, &g.start_indices_batching_dims, g.index_vector_dim)?;
-    ensure(!g.start_index_map.iter().any(|d| g.operand_batching_dims.contains(d)), "gather_batching", || {
-        "a dimension is both indexed and batching".to_string()
-    })?;
+    let (sizes, length) = batch_sizes(s, indices, g.map.vector)?;
+    let removed = operand_side(s, &g.map, (a, indices), IndexMap::GATHER, (length, "gather_index_length"))?;
     ensure(g.slice_sizes.len() == a.rank(), "gather_slice_sizes", || {
         format!("gather from {a} needs {} slice sizes, not {}", a.rank(), g.slice_sizes.len())
     })?;
@@ -52,15 +60,15 @@ pub(super) fn gather(s: &Site<'_>, g: &Gather) -> Rule {
         })?;
     }
     let rank = sizes.len() + a.rank() - removed.len();
-    s.dims(&g.offset_dims, rank, "the result")?;
-    s.sorted(&g.offset_dims, "offset_dims")?;
-    ensure(g.offset_dims.len() == a.rank() - removed.len(), "gather_offset_dims", || {
-        format!("gather needs {} offset dimensions, not {}", a.rank() - removed.len(), g.offset_dims.len())
+    s.dims(&g.map.window, rank, "the result")?;
+    s.sorted(&g.map.window, IndexMap::GATHER[0])?;
+    ensure(g.map.window.len() == a.rank() - removed.len(), "gather_offset_dims", || {
+        format!("gather needs {} offset dimensions, not {}", a.rank() - removed.len(), g.map.window.len())
     })?;
     let mut window = (0..a.rank()).filter(|d| !removed.contains(d)).map(|d| g.slice_sizes[d]);
     let mut batch = sizes.into_iter();
     let dims: Vec<i128> = (0..rank)
-        .filter_map(|d| if g.offset_dims.contains(&d) { window.next() } else { batch.next() })
+        .filter_map(|d| if g.map.window.contains(&d) { window.next() } else { batch.next() })
         .map(|d| d as i128)
         .collect();
     super::sized(a.dtype, &dims)
@@ -73,7 +81,7 @@ pub(super) fn scatter(s: &Site<'_>, d: &Scatter) -> Rule {
     })?;
     let n = count / 2;
     let indices = s.array(n)?;
-    let (sizes, length) = batch_sizes(s, indices, d.index_vector_dim)?;
+    let (sizes, length) = batch_sizes(s, indices, d.map.vector)?;
     let types: Vec<_> = (0..n).map(|i| Ok(s.array(i)?.dtype)).collect::<Rule<_>>()?;
     s.combiner(d.body, &types)?;
     for i in 0..n {
@@ -95,28 +103,12 @@ fn one_scatter(
     ensure(a.dims == s.array(0)?.dims, "same_sizes", || {
         "the operands of scatter must have the same sizes".to_string()
     })?;
-    let removed: Vec<usize> = d.inserted_window_dims.iter().chain(&d.input_batching_dims).copied().collect();
-    s.dims(&removed, a.rank(), "the operand")?;
-    s.sorted(&d.inserted_window_dims, "inserted_window_dims")?;
-    s.sorted(&d.input_batching_dims, "input_batching_dims")?;
-    s.dims(&d.update_window_dims, update.rank(), "the updates")?;
-    s.sorted(&d.update_window_dims, "update_window_dims")?;
-    s.dims(&d.scatter_dims_to_operand_dims, a.rank(), "the operand")?;
-    ensure(d.scatter_dims_to_operand_dims.len() as u64 == length, "scatter_index_length", || {
-        format!(
-            "the index vectors have {length} elements, scatter_dims_to_operand_dims has {}",
-            d.scatter_dims_to_operand_dims.len()
-        )
-    })?;
-    batching(s, a, indices, &d.input_batching_dims, &d.scatter_indices_batching_dims, d.index_vector_dim)?;
-    ensure(
-        !d.scatter_dims_to_operand_dims.iter().any(|x| d.input_batching_dims.contains(x)),
-        "gather_batching",
-        || "a dimension is both indexed and batching".to_string(),
-    )?;
+    let removed = operand_side(s, &d.map, (a, indices), IndexMap::SCATTER, (length, "scatter_index_length"))?;
+    s.dims(&d.map.window, update.rank(), "the updates")?;
+    s.sorted(&d.map.window, IndexMap::SCATTER[0])?;
     let window = a.rank() - removed.len();
-    ensure(d.update_window_dims.len() == window, "scatter_window_dims", || {
-        format!("scatter into {a} needs {window} update window dimensions, not {}", d.update_window_dims.len())
+    ensure(d.map.window.len() == window, "scatter_window_dims", || {
+        format!("scatter into {a} needs {window} update window dimensions, not {}", d.map.window.len())
     })?;
     ensure(update.rank() == sizes.len() + window, "scatter_update_rank", || {
         format!("the updates have {} dimensions where indices and windows have {}", update.rank(), sizes.len() + window)
@@ -124,7 +116,7 @@ fn one_scatter(
     let kept: Vec<u64> = (0..a.rank()).filter(|x| !removed.contains(x)).map(|x| a.dims[x]).collect();
     let mut batch = sizes.iter();
     for (u, &size) in update.dims.iter().enumerate() {
-        match d.update_window_dims.iter().position(|&w| w == u) {
+        match d.map.window.iter().position(|&w| w == u) {
             Some(i) => {
                 ensure(size <= kept[i], "scatter_window_sizes", || format!("the windows of {update} exceed {a}"))?
             }

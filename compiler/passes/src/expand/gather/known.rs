@@ -30,17 +30,17 @@ fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], (g, indices): (&Gather, No
     let dims = b.dims(x).to_vec();
     let whole = |d: usize| g.slice_sizes[d] == dims[d] || indexed.iter().any(|i| i.dim == d && g.slice_sizes[d] == 1);
     let width: u64 = g.slice_sizes.iter().product();
-    if !g.operand_batching_dims.is_empty() || !(0..dims.len()).all(whole) || width < WIDE || indexed.is_empty() {
+    if !g.map.batching.is_empty() || !(0..dims.len()).all(whole) || width < WIDE || indexed.is_empty() {
         return None;
     }
-    let vector = l.dims.get(g.index_vector_dim).copied().unwrap_or(1) as usize;
-    let inner: usize = l.dims.iter().skip(g.index_vector_dim + 1).product::<u64>() as usize;
+    let vector = l.dims.get(g.map.vector).copied().unwrap_or(1) as usize;
+    let inner: usize = l.dims.iter().skip(g.map.vector + 1).product::<u64>() as usize;
     let n = l.elements() / vector.max(1);
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for i in 0..n {
         let mut row = 0;
         for one in indexed {
-            let j = g.start_index_map.iter().position(|&d| d == one.dim)?;
+            let j = g.map.start.iter().position(|&d| d == one.dim)?;
             let at = l.integer((i / inner * vector + j) * inner + i % inner)?;
             row = row * dims[one.dim] + at.clamp(0, dims[one.dim] as i64 - 1) as u64;
         }
@@ -70,11 +70,11 @@ const MOST_SLICES: u64 = 64;
 
 /// Single elements or whole rows along one dimension, at places that advance in steps.
 fn steps(b: &mut Emit, x: NodeId, indexed: &[Indexed], (g, indices): (&Gather, NodeId)) -> Option<NodeId> {
-    let &[d] = &g.start_index_map[..] else { return None };
+    let &[d] = &g.map.start[..] else { return None };
     let (dims, of) = (b.dims(x).to_vec(), b.dims(indices).to_vec());
     let whole = (0..dims.len()).all(|i| g.slice_sizes[i] == if i == d { 1 } else { dims[i] });
     let elements = g.slice_sizes.iter().product::<u64>() * b.elements(indices);
-    if !g.operand_batching_dims.is_empty() || !whole || indexed.len() != 1 || elements < MANY {
+    if !g.map.batching.is_empty() || !whole || indexed.len() != 1 || elements < MANY {
         return None;
     }
     let places = Places::of(b, indices, &mut { MOST_NODES })?;
@@ -82,7 +82,7 @@ fn steps(b: &mut Emit, x: NodeId, indexed: &[Indexed], (g, indices): (&Gather, N
     if low < 0 || high >= dims[d] as i64 {
         return None;
     }
-    let batch: Vec<usize> = (0..of.len()).filter(|&i| i != g.index_vector_dim && of[i] != 1).collect();
+    let batch: Vec<usize> = (0..of.len()).filter(|&i| i != g.map.vector && of[i] != 1).collect();
     let moving: Vec<usize> = batch.iter().copied().filter(|&i| places.step[i] != 0).collect();
     let step = |i: usize| (of[i], places.step[i]);
     let taken = match moving[..] {

@@ -5,30 +5,25 @@
 
 use super::known::{MOST_NODES, Places};
 use crate::edit::Emit;
-use systole_hlo::graph::{NodeId, Op};
+use systole_hlo::graph::{IndexMap, NodeId, Op};
 
-/// What the attributes of gathers and scatters say of indices, under the names of gathers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Map {
-    pub start_index_map: Vec<usize>,
-    pub collapsed: Vec<usize>,
-    pub batching: Vec<usize>,
-    pub indices_batching: Vec<usize>,
-    pub vector_dim: usize,
+/// The dimension numbers with indices that say their own place as batching dimensions of an operand of `dims`, and the rest of the indices.
+pub fn batched(b: &mut Emit, map: &IndexMap, indices: NodeId, dims: &[u64]) -> (IndexMap, NodeId) {
+    batching(b, map, indices, dims).unwrap_or_else(|| (map.clone(), indices))
 }
 
 /// The same with indices that count up by one from 0 along a dimension of theirs as batching dimensions of an operand of `dims`, and the
 /// rest of the indices; `None` if there are no such, or no others.
-pub fn batching(b: &mut Emit, map: &Map, indices: NodeId, dims: &[u64]) -> Option<(Map, NodeId)> {
+fn batching(b: &mut Emit, map: &IndexMap, indices: NodeId, dims: &[u64]) -> Option<(IndexMap, NodeId)> {
     let of = b.dims(indices).to_vec();
-    if map.start_index_map.len() < 2 || map.vector_dim >= of.len() || matches!(b.op(indices), Op::Constant(_)) {
+    if map.start.len() < 2 || map.vector >= of.len() || matches!(b.op(indices), Op::Constant(_)) {
         return None;
     }
-    let mut to = Map { start_index_map: Vec::new(), ..map.clone() };
+    let mut to = IndexMap { start: Vec::new(), ..map.clone() };
     let mut rest = Vec::new();
-    for (j, &dim) in map.start_index_map.iter().enumerate() {
-        let column = column(b, indices, map.vector_dim, j as u64);
-        let own = counted(b, column, &of, map.vector_dim);
+    for (j, &dim) in map.start.iter().enumerate() {
+        let column = column(b, indices, map.vector, j as u64);
+        let own = counted(b, column, &of, map.vector);
         let free = |e: &usize| of[*e] == dims[dim] && !to.indices_batching.contains(e);
         match own.filter(|e| map.collapsed.contains(&dim) && free(e)) {
             Some(e) => {
@@ -37,7 +32,7 @@ pub fn batching(b: &mut Emit, map: &Map, indices: NodeId, dims: &[u64]) -> Optio
                 to.collapsed.retain(|&d| d != dim);
             }
             None => {
-                to.start_index_map.push(dim);
+                to.start.push(dim);
                 // A second one along the same dimension, as plainly as it may be said.
                 let plain = own.map(|e| {
                     let sizes = b.dims(column).to_vec();
@@ -47,7 +42,7 @@ pub fn batching(b: &mut Emit, map: &Map, indices: NodeId, dims: &[u64]) -> Optio
             }
         }
     }
-    let found = !rest.is_empty() && rest.len() < map.start_index_map.len();
+    let found = !rest.is_empty() && rest.len() < map.start.len();
     if !found || !b.draft.fire("own-index") {
         return None;
     }
@@ -55,7 +50,7 @@ pub fn batching(b: &mut Emit, map: &Map, indices: NodeId, dims: &[u64]) -> Optio
     let mut pairs: Vec<(usize, usize)> = to.batching.into_iter().zip(to.indices_batching).collect();
     pairs.sort_unstable();
     (to.batching, to.indices_batching) = pairs.into_iter().unzip();
-    let rest = b.concatenate(&rest, map.vector_dim);
+    let rest = b.concatenate(&rest, map.vector);
     Some((to, rest))
 }
 
