@@ -198,17 +198,14 @@ impl<'a> Cursor<'a> {
     /// `{a, b, ..}`
     pub fn list<T>(&mut self, what: &str, mut f: impl FnMut(&mut Cursor<'a>) -> PResult<T>) -> PResult<Vec<T>> {
         self.expect("{", &format!("to begin a list of {what}"))?;
-        let mut out = Vec::new();
-        while !self.eat("}") {
-            if !out.is_empty() {
-                self.expect(",", "or `}` in a list")?;
+        let mut n = 0;
+        self.separated("}", "or `}` in a list", |c| {
+            if n > MAX_DEVICES {
+                return Err(c.error_here("the list is too long"));
             }
-            if out.len() as u64 > MAX_DEVICES {
-                return Err(self.error_here("the list is too long"));
-            }
-            out.push(f(self)?);
-        }
-        Ok(out)
+            n += 1;
+            f(c)
+        })
     }
 
     pub fn int_list(&mut self) -> PResult<Vec<i64>> {

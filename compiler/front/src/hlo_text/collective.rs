@@ -45,13 +45,7 @@ impl<'a> Cursor<'a> {
     fn bracketed_sizes(&mut self) -> PResult<Vec<u64>> {
         let mut at = *self;
         self.expect("[", "to begin a list of sizes")?;
-        let mut out = Vec::new();
-        while !self.eat("]") {
-            if !out.is_empty() {
-                self.expect(",", "or `]`")?;
-            }
-            out.push(self.uint("a size")?);
-        }
+        let out = self.separated("]", "or `]`", |c| c.uint("a size"))?;
         let total = out.iter().try_fold(1u64, |n, &d| n.checked_mul(d.max(1)));
         if out.len() > MAX_RANK || total.is_none_or(|n| n > MAX_DEVICES) {
             return Err(at.error_here(format!("at most {MAX_DEVICES} devices are supported")));
@@ -66,13 +60,7 @@ impl<'a> Cursor<'a> {
         if self.eat("T") {
             let mut at = *self;
             self.expect("(", "to begin a permutation")?;
-            order.clear();
-            while !self.eat(")") {
-                if !order.is_empty() {
-                    self.expect(",", "or `)`")?;
-                }
-                order.push(self.uint("a dimension number")? as usize);
-            }
+            order = self.separated(")", "or `)`", |c| Ok(c.uint("a dimension number")? as usize))?;
             let mut sorted = order.clone();
             sorted.sort_unstable();
             if !sorted.iter().copied().eq(0..dims.len()) {
@@ -89,15 +77,11 @@ impl<'a> Cursor<'a> {
         }
         let mut at = *self;
         self.expect("[", "to begin a mesh")?;
-        let mut axes: Vec<(&str, u64)> = Vec::new();
-        while !self.eat("]") {
-            if !axes.is_empty() {
-                self.expect(",", "or `]` in a mesh")?;
-            }
-            let name = self.axis_name()?;
-            self.expect("=", "after the axis name")?;
-            axes.push((name, self.uint("the axis size")?));
-        }
+        let axes: Vec<(&str, u64)> = self.separated("]", "or `]` in a mesh", |c| {
+            let name = c.axis_name()?;
+            c.expect("=", "after the axis name")?;
+            Ok((name, c.uint("the axis size")?))
+        })?;
         let sizes: Vec<u64> = axes.iter().map(|a| a.1).collect();
         let total = sizes.iter().try_fold(1u64, |n, &d| n.checked_mul(d)).filter(|&n| n <= MAX_DEVICES && n > 0);
         let Some(total) = total else {
@@ -155,19 +139,14 @@ impl<'a> Cursor<'a> {
         }
         self.expect("=", "after `device_ids`")?;
         self.expect("(", "before the device ids")?;
-        let mut out = Vec::new();
         let mut at = *self;
-        if self.peek() == Some(b'[') {
-            out = self.iota_devices()?;
+        let out = if self.peek() == Some(b'[') {
+            let ids = self.iota_devices()?;
             self.expect(")", "after the device ids")?;
+            ids
         } else {
-            while !self.eat(")") {
-                if !out.is_empty() {
-                    self.expect(",", "or `)`")?;
-                }
-                out.push(self.device()?);
-            }
-        }
+            self.separated(")", "or `)`", Cursor::device)?
+        };
         let mut sorted = out.clone();
         sorted.sort_unstable();
         if sorted.iter().copied().ne(0..out.len() as u64) {

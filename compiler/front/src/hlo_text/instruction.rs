@@ -61,19 +61,25 @@ pub(crate) fn parse_instruction<'a>(
     i.root = root;
     i.span = c.span_from(start);
     while c.eat(",") {
-        c.skip();
-        let at = c.pos();
-        let key = c.word("an attribute such as dimensions={0}")?;
-        let key_span = c.span_from(at);
-        c.expect("=", "after the attribute's name")?;
-        let value = c.attribute_value()?;
-        if i.attributes.iter().any(|a| a.key == key) {
-            return Err(Box::new(Diagnostic::error(key_span, format!("attribute `{key}` is given twice"))));
+        let given = attribute(c, "an attribute such as dimensions={0}")?;
+        if i.attributes.iter().any(|a| a.key == given.key) {
+            let message = format!("attribute `{}` is given twice", given.key);
+            return Err(Box::new(Diagnostic::error(given.key_span, message)));
         }
-        i.attributes.push(RawAttribute { key, key_span, value });
+        i.attributes.push(given);
     }
     out.push(i);
     Ok(())
+}
+
+/// `key=value`; `what` the key is.
+pub(super) fn attribute<'a>(c: &mut Cursor<'a>, what: &str) -> PResult<RawAttribute<'a>> {
+    c.skip();
+    let at = c.pos();
+    let key = c.word(what)?;
+    let key_span = c.span_from(at);
+    c.expect("=", "after the attribute's name")?;
+    Ok(RawAttribute { key, key_span, value: c.attribute_value()? })
 }
 
 fn right_hand_side<'a>(
@@ -123,13 +129,7 @@ fn right_hand_side<'a>(
             c.expect(")", "after the parameter number")?;
         }
         _ => {
-            while !c.eat(")") {
-                if !i.operands.is_empty() {
-                    c.expect(",", "or `)` in the operand list")?;
-                }
-                let operand = operand(c, out, elided, depth)?;
-                i.operands.push(operand);
-            }
+            i.operands = c.separated(")", "or `)` in the operand list", |c| operand(c, out, elided, depth))?;
         }
     }
     i.span = c.span_from(start);

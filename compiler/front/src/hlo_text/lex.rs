@@ -117,6 +117,26 @@ impl<'a> Cursor<'a> {
         if self.eat(s) { Ok(()) } else { Err(self.unexpected(&format!("`{s}` {what}"))) }
     }
 
+    /// What stands before `close`, separated by commas; `between` says where one is missing.
+    ///
+    /// # Errors
+    /// The first of them that cannot be read, or a comma that is missing.
+    pub fn separated<T>(
+        &mut self,
+        close: &str,
+        between: &str,
+        mut one: impl FnMut(&mut Cursor<'a>) -> PResult<T>,
+    ) -> PResult<Vec<T>> {
+        let mut out = Vec::new();
+        while !self.eat(close) {
+            if !out.is_empty() {
+                self.expect(",", between)?;
+            }
+            out.push(one(self)?);
+        }
+        Ok(out)
+    }
+
     /// Whether only blanks are left.
     pub fn at_end(&mut self) -> bool {
         self.peek().is_none()

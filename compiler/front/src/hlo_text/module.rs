@@ -1,7 +1,7 @@
 //! The module's frame: header, source tables, computations.
 
 use super::PResult;
-use super::instruction::{RawInstruction, parse_instruction};
+use super::instruction::{RawAttribute, RawInstruction, attribute, parse_instruction};
 use super::lex::Cursor;
 use rustc_hash::FxHashMap;
 use systole_hlo::diag::{Diagnostic, Warning};
@@ -91,12 +91,7 @@ pub(crate) fn parse(text: &str) -> PResult<RawModule<'_>> {
 
 fn header<'a>(c: &mut Cursor<'a>, m: &mut RawModule<'a>) -> PResult<()> {
     while c.eat(",") {
-        c.skip();
-        let start = c.pos();
-        let key = c.word("a module attribute")?;
-        let key_span = c.span_from(start);
-        c.expect("=", "after the attribute's name")?;
-        let value = c.attribute_value()?;
+        let RawAttribute { key, key_span, value } = attribute(c, "a module attribute")?;
         let mut v = Cursor::over(c.text(), value);
         match key {
             "replica_count" => m.replicas = v.count("the number of replicas")?,
@@ -141,28 +136,23 @@ impl Cursor<'_> {
 
     /// `{ {0}: (1, {}, may-alias), .. }`
     fn aliases(&mut self) -> PResult<Vec<Alias>> {
-        let mut out = Vec::new();
         self.expect("{", "to begin the aliases")?;
-        while !self.eat("}") {
-            if !out.is_empty() {
-                self.expect(",", "between aliases")?;
-            }
-            let output = self.index_list()?;
-            self.expect(":", "after the result's index")?;
-            self.expect("(", "before the parameter number")?;
-            let parameter = self.uint("a parameter number")? as usize;
+        self.separated("}", "between aliases", |c| {
+            let output = c.index_list()?;
+            c.expect(":", "after the result's index")?;
+            c.expect("(", "before the parameter number")?;
+            let parameter = c.uint("a parameter number")? as usize;
             let mut parameter_index = Vec::new();
-            while self.eat(",") {
-                if self.peek() == Some(b'{') {
-                    parameter_index = self.index_list()?;
+            while c.eat(",") {
+                if c.peek() == Some(b'{') {
+                    parameter_index = c.index_list()?;
                 } else {
-                    self.word("may-alias or must-alias")?;
+                    c.word("may-alias or must-alias")?;
                 }
             }
-            self.expect(")", "after the parameter")?;
-            out.push(Alias { output, parameter, parameter_index });
-        }
-        Ok(out)
+            c.expect(")", "after the parameter")?;
+            Ok(Alias { output, parameter, parameter_index })
+        })
     }
 
     fn index_list(&mut self) -> PResult<Vec<usize>> {

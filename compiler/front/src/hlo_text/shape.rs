@@ -28,13 +28,7 @@ impl<'a> Cursor<'a> {
         if !self.eat("(") {
             return self.array_or_token();
         }
-        let mut elements = Vec::new();
-        while !self.eat(")") {
-            if !elements.is_empty() {
-                self.expect(",", "or `)` in a tuple shape")?;
-            }
-            elements.push(self.shape_at(depth + 1)?);
-        }
+        let elements = self.separated(")", "or `)` in a tuple shape", |c| c.shape_at(depth + 1))?;
         Ok(Shape::Tuple(elements))
     }
 

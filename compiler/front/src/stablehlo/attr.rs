@@ -10,22 +10,18 @@ use systole_isa::DType;
 impl<'a> Cursor<'a> {
     /// The entries of a dictionary up to its closing text; the opening one has been read.
     pub(crate) fn dict_entries(&mut self, close: &str, depth: usize) -> PResult<Vec<(&'a str, Attr<'a>, Span)>> {
-        let mut out = Vec::new();
-        while !self.eat(close) {
-            if !out.is_empty() {
-                self.expect(",", &format!("or `{close}` in a dictionary"))?;
-            }
-            self.skip();
-            let start = self.pos();
-            let key = if self.peek() == Some(b'"') {
-                let span = self.string()?;
-                self.slice(span)
+        let out = self.separated(close, &format!("or `{close}` in a dictionary"), |c| {
+            c.skip();
+            let start = c.pos();
+            let key = if c.peek() == Some(b'"') {
+                let span = c.string()?;
+                c.slice(span)
             } else {
-                self.word("an attribute's name")?
+                c.word("an attribute's name")?
             };
-            let value = if self.eat("=") { self.attr(depth + 1)? } else { Attr::Unit };
-            out.push((key, value, self.span_from(start)));
-        }
+            let value = if c.eat("=") { c.attr(depth + 1)? } else { Attr::Unit };
+            Ok((key, value, c.span_from(start)))
+        })?;
         Ok(out)
     }
 
@@ -48,13 +44,7 @@ impl<'a> Cursor<'a> {
             }
             Some(b'[') => {
                 self.advance(1);
-                let mut out = Vec::new();
-                while !self.eat("]") {
-                    if !out.is_empty() {
-                        self.expect(",", "or `]` in a list")?;
-                    }
-                    out.push(self.attr(depth + 1)?);
-                }
+                let out = self.separated("]", "or `]` in a list", |c| c.attr(depth + 1))?;
                 Ok(Attr::List(out))
             }
             Some(b'{') => {

@@ -4,7 +4,7 @@
 
 use super::ast::{Attr, Operation};
 use super::data::Lowered;
-use super::lower::{Body, Lower};
+use super::lower::{Body, Site};
 use super::special;
 use super::zeta;
 use crate::hlo_text::PResult;
@@ -41,7 +41,8 @@ const COMPOSITES: [&str; 22] = [
 ];
 
 /// A composite that stands for an operation of CHLO, as that operation.
-pub(super) fn recomposed<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>) -> Lowered {
+pub(super) fn recomposed(s: &mut Site<'_, '_, '_>) -> Lowered {
+    let o = s.o;
     let Some(Attr::Str(name)) = o.get(&["name", "string"]) else { return Ok(None) };
     if !name.strip_prefix("chlo.").is_some_and(|n| COMPOSITES.contains(&n)) {
         return Ok(None);
@@ -50,26 +51,27 @@ pub(super) fn recomposed<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Ope
     if let Some(Attr::Dict(given)) = o.get(&["composite_attributes"]) {
         meant.attributes = given.iter().map(|(k, v)| (*k, v.clone(), o.span)).collect();
     }
-    l.plain(body, &meant).map(Some)
+    s.of(&meant).plain().map(Some)
 }
 
-pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
-    let args = body.operands(o)?;
+pub(super) fn lower(s: &mut Site<'_, '_, '_>, name: &str) -> Lowered {
+    let o = s.o;
+    let args = s.body.operands(o)?;
     if name == "top_k" {
-        let k = l.sizes(o, &["k"])?.first().copied().unwrap_or(0);
-        return l.many(body, o, Op::TopK { k, largest: true }, &args);
+        let k = s.l.sizes(o, &["k"])?.first().copied().unwrap_or(0);
+        return s.many(Op::TopK { k, largest: true }, &args);
     }
     if name == "ragged_dot" {
-        return super::contraction::ragged_dot(l, body, o, &args);
+        return super::contraction::ragged_dot(s, &args);
     }
     if name == "scan" {
-        return scan(l, body, o, &args);
+        return scan(s, &args);
     }
     if let Some(plain) = name.strip_prefix("broadcast_") {
-        return broadcasting(l, body, o, plain, &args);
+        return broadcasting(s, plain, &args);
     }
     let unary: Formula = match name {
-        "cosh" if !complex(body, &args) => special::cosh,
+        "cosh" if !complex(s.body, &args) => special::cosh,
         "lgamma" => special::lgamma,
         "digamma" => special::digamma,
         "erfc" => special::erfc,
@@ -78,18 +80,18 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         "conj" => special::conj,
         "is_inf" | "is_pos_inf" | "is_neg_inf" => {
             let [x] = args[..] else { return Err(o.error("the operation takes one operand")) };
-            let mut m = Math::new(l, body, o, x)?;
+            let mut m = Math::new(s, x)?;
             let magnitude = if name == "is_inf" { m.one(Unary::Abs, x)? } else { x };
             let limit = m.real(if name == "is_neg_inf" { f64::NEG_INFINITY } else { f64::INFINITY })?;
             return Ok(Some(vec![m.compare(Direction::Eq, magnitude, limit)?]));
         }
         "next_after" => {
             let [x, y] = args[..] else { return Err(o.error("next_after takes two operands")) };
-            return Ok(Some(vec![special::next_after(&mut Math::new(l, body, o, x)?, x, y)?]));
+            return Ok(Some(vec![special::next_after(&mut Math::new(s, x)?, x, y)?]));
         }
         "zeta" | "polygamma" => {
             let [x, y] = args[..] else { return Err(o.error("the operation takes two operands")) };
-            let mut m = Math::new(l, body, o, x)?;
+            let mut m = Math::new(s, x)?;
             let narrow = m.shape.dtype;
             let wide = if narrow.is_float() && narrow.bits() < 32 { DType::F32 } else { narrow };
             let (x, y) = (m.convert(x, wide)?, m.convert(y, wide)?);
@@ -107,13 +109,13 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             } else {
                 return Err(o.error("the value of constant_like must be a number"));
             };
-            return Ok(Some(vec![Math::new(l, body, o, *x)?.number(v)?]));
+            return Ok(Some(vec![Math::new(s, *x)?.number(v)?]));
         }
         // Operations of the same name in HLO are taken by `data`.
-        _ => return super::data::lower(l, body, o, name),
+        _ => return super::data::lower(s, name),
     };
     let [x] = args[..] else { return Err(o.error("the operation takes one operand")) };
-    let mut m = Math::new(l, body, o, x)?;
+    let mut m = Math::new(s, x)?;
     let narrow = m.shape.dtype;
     if !(narrow.is_float() && narrow.bits() < 32) {
         return Ok(Some(vec![unary(&mut m, x)?]));
@@ -124,30 +126,26 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
 }
 
 /// `chlo.scan`, inputs first, then initial carries.
-fn scan<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+fn scan(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let inputs = match o.get(&["inputs"]) {
         Some(Attr::Int(n)) => *n as usize,
         // The generic form tells how many of each there are.
-        _ => *l.sizes(o, &["operandSegmentSizes", "operand_segment_sizes"])?.first().unwrap_or(&0) as usize,
+        _ => *s.l.sizes(o, &["operandSegmentSizes", "operand_segment_sizes"])?.first().unwrap_or(&0) as usize,
     };
-    let dim = l.dim(o, &["dimension"])?;
-    let reverse = l.flag(o, &["is_reverse"]);
-    let combiner = l.combiner(body, o, 0)?;
+    let dim = s.l.dim(o, &["dimension"])?;
+    let reverse = s.l.flag(o, &["is_reverse"]);
+    let combiner = s.combiner(0)?;
     let Some(carries) = args.len().checked_sub(inputs) else { return Err(o.error("the scan lacks operands")) };
-    let result = l.infer(body, o, Op::Scan { dim, carries, reverse, body: combiner }, args)?;
-    Ok(Some(l.parts(body, o, result)?))
+    let result = s.infer(Op::Scan { dim, carries, reverse, body: combiner }, args)?;
+    Ok(Some(s.parts(result)?))
 }
 
 /// A comparison in which all NaNs are equal to one another and above everything else.
-pub(super) fn weak_compare<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    direction: Direction,
-    args: &[NodeId],
-) -> Lowered {
+pub(super) fn weak_compare(s: &mut Site<'_, '_, '_>, direction: Direction, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let [x, y] = args[..] else { return Err(o.error("compare takes two operands")) };
-    let mut m = Math::new(l, body, o, x)?;
+    let mut m = Math::new(s, x)?;
     if !m.shape.dtype.is_float() {
         return Err(o.error("WEAKORDER compares floating-point values"));
     }
@@ -176,16 +174,11 @@ fn complex(body: &Body<'_>, args: &[NodeId]) -> bool {
 
 /// `chlo.broadcast_add` and its like: operands are aligned at their last dimensions, or as `broadcast_dimensions` says;
 /// sizes of 1 are repeated.
-fn broadcasting<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    name: &str,
-    args: &[NodeId],
-) -> Lowered {
+fn broadcasting(s: &mut Site<'_, '_, '_>, name: &str, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let mut sizes: Vec<u64> = Vec::new();
     for x in args {
-        let a = l.array(body, o, *x)?;
+        let a = s.array(*x)?;
         for (i, d) in a.dims.iter().rev().enumerate() {
             match sizes.get_mut(i) {
                 Some(s) if *s == 1 => *s = *d,
@@ -195,10 +188,10 @@ fn broadcasting<'a>(
         }
     }
     sizes.reverse();
-    let given = l.ints(o, &["broadcast_dimensions"])?;
+    let given = s.l.ints(o, &["broadcast_dimensions"])?;
     let mut same = Vec::new();
     for x in args {
-        let a = l.array(body, o, *x)?;
+        let a = s.array(*x)?;
         let dims = match &given {
             Some(d) if d.len() == a.rank() && a.rank() < sizes.len() => super::data::to_dims(o, d.clone())?,
             _ => (sizes.len() - a.rank()..sizes.len()).collect(),
@@ -216,21 +209,21 @@ fn broadcasting<'a>(
             result_types: vec![Shape::array(a.dtype, &sizes)],
             ..Operation::named("stablehlo.broadcast_in_dim", o.span)
         };
-        let grown = super::data::broadcast(l, body, &one, "broadcast_in_dim", &[*x])?;
+        let grown = super::data::broadcast(&mut s.of(&one), "broadcast_in_dim", &[*x])?;
         same.extend(grown.unwrap_or_default());
     }
     let dashed = name.replace('_', "-");
     if let Some(b) = Binary::from_name(&dashed) {
-        return l.one(body, o, Op::Binary(b), &same);
+        return s.one(Op::Binary(b), &same);
     }
     let (x, y) = match same[..] {
         [x, y] => (x, y),
-        _ if name == "select" => return l.one(body, o, Op::Select, &same),
+        _ if name == "select" => return s.one(Op::Select, &same),
         _ => return Ok(None),
     };
-    let mut m = Math::new(l, body, o, x)?;
+    let mut m = Math::new(s, x)?;
     match name {
-        "compare" => super::data::compare(l, body, o, &same),
+        "compare" => super::data::compare(s, &same),
         "next_after" => Ok(Some(vec![special::next_after(&mut m, x, y)?])),
         "zeta" => Ok(Some(vec![zeta::zeta(&mut m, x, y)?])),
         "polygamma" => Ok(Some(vec![zeta::polygamma(&mut m, x, y)?])),
@@ -239,34 +232,27 @@ fn broadcasting<'a>(
 }
 
 /// A function of one value.
-type Formula = for<'a, 'r, 'l, 'b> fn(&mut Math<'a, 'r, 'l, 'b>, NodeId) -> PResult<NodeId>;
+type Formula = for<'m, 's, 'a, 'r> fn(&mut Math<'m, 's, 'a, 'r>, NodeId) -> PResult<NodeId>;
 
 /// Writes formulas on arrays of one shape.
-pub(super) struct Math<'a, 'r, 'l, 'b> {
-    l: &'l mut Lower<'a, 'r>,
-    body: &'l mut Body<'a>,
-    o: &'b Operation<'a>,
+pub(super) struct Math<'m, 's, 'a, 'r> {
+    s: &'m mut Site<'s, 'a, 'r>,
     /// The shape of the values, with the type that constants get.
     pub shape: ArrayShape,
 }
 
-impl<'a, 'r, 'l, 'b> Math<'a, 'r, 'l, 'b> {
-    fn new(
-        l: &'l mut Lower<'a, 'r>,
-        body: &'l mut Body<'a>,
-        o: &'b Operation<'a>,
-        x: NodeId,
-    ) -> PResult<Math<'a, 'r, 'l, 'b>> {
-        let shape = l.array(body, o, x)?;
-        Ok(Math { l, body, o, shape })
+impl<'m, 's, 'a, 'r> Math<'m, 's, 'a, 'r> {
+    fn new(s: &'m mut Site<'s, 'a, 'r>, x: NodeId) -> PResult<Math<'m, 's, 'a, 'r>> {
+        let shape = s.array(x)?;
+        Ok(Math { s, shape })
     }
 
     pub fn error(&self, message: &str) -> Box<Diagnostic> {
-        self.o.error(message)
+        self.s.o.error(message)
     }
 
     fn op(&mut self, op: Op, args: &[NodeId]) -> PResult<NodeId> {
-        self.l.infer(self.body, self.o, op, args)
+        self.s.infer(op, args)
     }
 
     /// A constant of the values' type in every element.
@@ -280,24 +266,24 @@ impl<'a, 'r, 'l, 'b> Math<'a, 'r, 'l, 'b> {
             return self.real(v);
         }
         let bytes = systole_hlo::graph::number::element_bytes(self.shape.dtype, v);
-        let scalar = self.body.b.constant(Literal::splat(self.shape.dtype, &[], &bytes));
+        let scalar = self.s.body.b.constant(Literal::splat(self.shape.dtype, &[], &bytes));
         let to = Shape::array(self.shape.dtype, &self.shape.dims);
         if self.shape.rank() == 0 {
             return Ok(scalar);
         }
-        self.l.add(self.body, self.o, Op::Broadcast { dims: Vec::new() }, &[scalar], to)
+        self.s.add(Op::Broadcast { dims: Vec::new() }, &[scalar], to)
     }
 
     /// The same bits in every element.
     pub fn bits(&mut self, bits: u64) -> PResult<NodeId> {
         let dtype = self.shape.dtype;
         let literal = Literal::splat(dtype, &[], &bits.to_le_bytes()[..dtype.host_bytes()]);
-        let scalar = self.body.b.constant(literal);
+        let scalar = self.s.body.b.constant(literal);
         if self.shape.rank() == 0 {
             return Ok(scalar);
         }
         let to = Shape::array(dtype, &self.shape.dims);
-        self.l.add(self.body, self.o, Op::Broadcast { dims: Vec::new() }, &[scalar], to)
+        self.s.add(Op::Broadcast { dims: Vec::new() }, &[scalar], to)
     }
 
     pub fn one(&mut self, u: Unary, x: NodeId) -> PResult<NodeId> {
@@ -347,7 +333,7 @@ impl<'a, 'r, 'l, 'b> Math<'a, 'r, 'l, 'b> {
     fn cast(&mut self, op: Op, x: NodeId, dtype: DType) -> PResult<NodeId> {
         self.shape.dtype = dtype;
         let shape = Shape::array(dtype, &self.shape.dims);
-        self.l.add(self.body, self.o, op, &[x], shape)
+        self.s.add(op, &[x], shape)
     }
 
     /// A polynomial, the coefficient of the highest power first.

@@ -3,31 +3,32 @@
 use super::ast::{Attr, Operation};
 use super::attr::{integers, sizes};
 use super::data::Lowered;
-use super::lower::{Body, Lower};
+use super::lower::{Lower, Site};
 use crate::hlo_text::MAX_DEVICES;
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::{ArrayShape, Collective, CollectiveKind, Literal, NodeId, Op, Shape};
 use systole_isa::DType;
 
-pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
-    let args = body.operands(o)?;
+pub(super) fn lower(s: &mut Site<'_, '_, '_>, name: &str) -> Lowered {
+    let o = s.o;
+    let args = s.body.operands(o)?;
     let kind = match name {
-        "replica_id" => return l.one(body, o, Op::ReplicaId, &args),
-        "partition_id" => return l.one(body, o, Op::PartitionId, &args),
-        "all_reduce" => CollectiveKind::AllReduce { body: l.combiner(body, o, 0)? },
-        "all_gather" => CollectiveKind::AllGather { dim: l.dim(o, &["all_gather_dim"])? },
+        "replica_id" => return s.one(Op::ReplicaId, &args),
+        "partition_id" => return s.one(Op::PartitionId, &args),
+        "all_reduce" => CollectiveKind::AllReduce { body: s.combiner(0)? },
+        "all_gather" => CollectiveKind::AllGather { dim: s.l.dim(o, &["all_gather_dim"])? },
         "reduce_scatter" => {
-            CollectiveKind::ReduceScatter { dim: l.dim(o, &["scatter_dimension"])?, body: l.combiner(body, o, 0)? }
+            CollectiveKind::ReduceScatter { dim: s.l.dim(o, &["scatter_dimension"])?, body: s.combiner(0)? }
         }
         "collective_broadcast" => CollectiveKind::Broadcast,
-        "collective_permute" => CollectiveKind::Permute { pairs: pairs(l, o)? },
-        "collective_reduce" => return collective_reduce(l, body, o, &args),
-        "all_to_all" => return all_to_all(l, body, o, &args),
+        "collective_permute" => CollectiveKind::Permute { pairs: pairs(s.l, o)? },
+        "collective_reduce" => return collective_reduce(s, &args),
+        "all_to_all" => return all_to_all(s, &args),
         _ => return Ok(None),
     };
-    let devices = devices(l, o)?;
-    l.many(body, o, Op::Collective { kind, devices }, &args)
+    let devices = devices(s.l, o)?;
+    s.many(Op::Collective { kind, devices }, &args)
 }
 
 /// A table of device ids; negative ids fill short rows.
@@ -138,10 +139,11 @@ fn sub_axis(l: &Lower<'_, '_>, axis: &Operation<'_>) -> PResult<Option<(u64, u64
 }
 
 /// The sum on the first device of every group, zeros on all others.
-fn collective_reduce<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
-    let combiner = l.combiner(body, o, 0)?;
-    let devices = devices(l, o)?;
-    let (replicas, partitions) = (l.module.replicas, l.module.partitions);
+fn collective_reduce(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
+    let o = s.o;
+    let combiner = s.combiner(0)?;
+    let devices = devices(s.l, o)?;
+    let (replicas, partitions) = (s.l.module.replicas, s.l.module.partitions);
     let everyone = || vec![(0..replicas).collect::<Vec<u64>>()];
     let groups = if devices.groups.is_empty() { everyone() } else { devices.groups.clone() };
     let mut root = vec![0u8; (replicas * partitions) as usize];
@@ -158,21 +160,21 @@ fn collective_reduce<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operati
             }
         }
     }
-    let mut out = l
-        .many(body, o, Op::Collective { kind: CollectiveKind::AllReduce { body: combiner }, devices }, args)?
+    let mut out = s
+        .many(Op::Collective { kind: CollectiveKind::AllReduce { body: combiner }, devices }, args)?
         .unwrap_or_default();
-    let table = body.b.constant(Literal::new(DType::Pred, &[replicas * partitions], root));
-    let index = super::parallel::device_index(l, body, o)?;
-    let is_root = super::parallel::entry(l, body, o, table, index)?;
+    let table = s.body.b.constant(Literal::new(DType::Pred, &[replicas * partitions], root));
+    let index = super::parallel::device_index(s)?;
+    let is_root = super::parallel::entry(s, table, index)?;
     for x in &mut out {
-        let a = l.array(body, o, *x)?;
-        let zero = body.b.constant(Literal::splat(a.dtype, &[], &vec![0; a.dtype.host_bytes()]));
+        let a = s.array(*x)?;
+        let zero = s.body.b.constant(Literal::splat(a.dtype, &[], &vec![0; a.dtype.host_bytes()]));
         let everywhere = |x, dtype| (Op::Broadcast { dims: Vec::new() }, [x], Shape::array(dtype, &a.dims));
         let (op, x1, shape) = everywhere(zero, a.dtype);
-        let zeros = l.add(body, o, op, &x1, shape)?;
+        let zeros = s.add(op, &x1, shape)?;
         let (op, x1, shape) = everywhere(is_root, DType::Pred);
-        let mask = l.add(body, o, op, &x1, shape)?;
-        *x = l.infer(body, o, Op::Select, &[mask, *x, zeros])?;
+        let mask = s.add(op, &x1, shape)?;
+        *x = s.infer(Op::Select, &[mask, *x, zeros])?;
     }
     Ok(Some(out))
 }
@@ -198,28 +200,27 @@ pub(super) fn pairs(l: &Lower<'_, '_>, o: &Operation<'_>) -> PResult<Vec<(u64, u
 }
 
 /// HLO's all-to-all leaves the shape; the parts then move from the split to the concatenated dimension.
-fn all_to_all<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
-    let (split, concat) = (l.dim(o, &["split_dimension"])?, l.dim(o, &["concat_dimension"])?);
-    let count = l.sizes(o, &["split_count"])?.first().copied().unwrap_or(1).max(1);
-    let devices = devices(l, o)?;
+fn all_to_all(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
+    let o = s.o;
+    let (split, concat) = (s.l.dim(o, &["split_dimension"])?, s.l.dim(o, &["concat_dimension"])?);
+    let count = s.l.sizes(o, &["split_count"])?.first().copied().unwrap_or(1).max(1);
+    let devices = devices(s.l, o)?;
     let mut out = Vec::new();
     for x in args {
-        let a = l.array(body, o, *x)?;
+        let a = s.array(*x)?;
         if split >= a.rank() || concat >= a.rank() || a.dims[split] % count != 0 {
             return Err(o.error(format!("all_to_all cannot split dimension {split} of {a} into {count} parts")));
         }
         let op = Op::Collective { kind: CollectiveKind::AllToAll { dim: Some(split) }, devices: devices.clone() };
-        let moved = l.infer(body, o, op, &[*x])?;
-        out.push(if split == concat { moved } else { regroup(l, body, o, moved, &a, [split, concat], count)? });
+        let moved = s.infer(op, &[*x])?;
+        out.push(if split == concat { moved } else { regroup(s, moved, &a, [split, concat], count)? });
     }
     Ok(Some(out))
 }
 
 /// Takes `count` parts along one dimension apart and joins them along another.
-fn regroup<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
+fn regroup(
+    s: &mut Site<'_, '_, '_>,
     x: NodeId,
     a: &ArrayShape,
     [split, concat]: [usize; 2],
@@ -228,13 +229,13 @@ fn regroup<'a>(
     let mut dims = a.dims.clone();
     dims[split] /= count;
     dims.insert(split, count);
-    let apart = l.add(body, o, Op::Reshape, &[x], Shape::array(a.dtype, &dims))?;
+    let apart = s.add(Op::Reshape, &[x], Shape::array(a.dtype, &dims))?;
     // The parts' dimension goes right before the concatenated one.
     let mut permutation: Vec<usize> = (0..dims.len()).filter(|d| *d != split).collect();
     permutation.insert(concat, split);
-    let turned = l.infer(body, o, Op::Transpose { permutation }, &[apart])?;
+    let turned = s.infer(Op::Transpose { permutation }, &[apart])?;
     let mut dims = a.dims.clone();
     dims[split] /= count;
     dims[concat] *= count;
-    l.add(body, o, Op::Reshape, &[turned], Shape::array(a.dtype, &dims))
+    s.add(Op::Reshape, &[turned], Shape::array(a.dtype, &dims))
 }

@@ -3,7 +3,7 @@
 use super::ast::{Attr, Operation};
 use super::attr::{integers, sizes};
 use super::data::{Lowered, index_map, to_dims};
-use super::lower::{Body, Lower};
+use super::lower::{Lower, Site};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::build::ComputationBuilder;
@@ -13,75 +13,75 @@ use systole_hlo::graph::{
     Scatter, Shape, TriangularTranspose, WindowDim,
 };
 
-pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
-    let args = body.operands(o)?;
+pub(super) fn lower(s: &mut Site<'_, '_, '_>, name: &str) -> Lowered {
+    let o = s.o;
+    let args = s.body.operands(o)?;
     let op = match name {
         "dot" => {
-            let rank = l.array(body, o, *args.first().ok_or_else(|| o.error("dot takes two operands"))?)?.rank();
+            let rank = s.array(*args.first().ok_or_else(|| o.error("dot takes two operands"))?)?.rank();
             let dims = DotDims {
                 lhs_contracting: vec![rank.saturating_sub(1)],
                 rhs_contracting: vec![0],
                 ..DotDims::default()
             };
-            Op::Dot { dims, precision: precision(l, o) }
+            Op::Dot { dims, precision: precision(s.l, o) }
         }
-        "dot_general" => Op::Dot { dims: dot_dims(l, o)?, precision: precision(l, o) },
-        "convolution" => Op::Convolution(Box::new(convolution(l, body, o, &args, None)?)),
+        "dot_general" => Op::Dot { dims: dot_dims(s.l, o)?, precision: precision(s.l, o) },
+        "convolution" => Op::Convolution(Box::new(convolution(s, &args, None)?)),
         "reduce" => {
             let body_id = match o.get(&["applies"]) {
-                Some(Attr::Word(op)) => applied(l, body, o, op, &args)?,
-                _ => l.combiner(body, o, 0)?,
+                Some(Attr::Word(op)) => applied(s, op, &args)?,
+                _ => s.combiner(0)?,
             };
-            let dims = l.dims(o, &["dimensions"])?;
-            return l.many(body, o, Op::Reduce { dims, body: body_id }, &args);
+            let dims = s.l.dims(o, &["dimensions"])?;
+            return s.many(Op::Reduce { dims, body: body_id }, &args);
         }
         "map" => {
-            let body_id = l.combiner(body, o, 0)?;
-            Op::Map { body: body_id, dims: l.dims(o, &["dimensions"])? }
+            let body_id = s.combiner(0)?;
+            Op::Map { body: body_id, dims: s.l.dims(o, &["dimensions"])? }
         }
         "reduce_window" => {
-            let rank = l.array(body, o, *args.first().ok_or_else(|| o.error("reduce_window takes operands"))?)?.rank();
-            let window = window(l, o, rank)?;
-            let body_id = l.combiner(body, o, 0)?;
-            return l.many(body, o, Op::ReduceWindow { window, body: body_id }, &args);
+            let rank = s.array(*args.first().ok_or_else(|| o.error("reduce_window takes operands"))?)?.rank();
+            let window = window(s.l, o, rank)?;
+            let body_id = s.combiner(0)?;
+            return s.many(Op::ReduceWindow { window, body: body_id }, &args);
         }
         "select_and_scatter" => {
-            let rank =
-                l.array(body, o, *args.first().ok_or_else(|| o.error("select_and_scatter takes operands"))?)?.rank();
-            let window = window(l, o, rank)?;
-            let select = l.combiner(body, o, 0)?;
-            let scatter = l.combiner(body, o, 1)?;
+            let rank = s.array(*args.first().ok_or_else(|| o.error("select_and_scatter takes operands"))?)?.rank();
+            let window = window(s.l, o, rank)?;
+            let select = s.combiner(0)?;
+            let scatter = s.combiner(1)?;
             Op::SelectAndScatter { window, select, scatter }
         }
         "scatter" => {
-            let d = l.fields_of(o, &["scatter_dimension_numbers"])?;
+            let d = s.l.fields_of(o, &["scatter_dimension_numbers"])?;
             let scatter = Scatter {
-                map: index_map(l, &d, IndexMap::SCATTER)?,
-                indices_are_sorted: l.flag(o, &["indices_are_sorted"]),
-                unique_indices: l.flag(o, &["unique_indices"]),
-                body: l.combiner(body, o, 0)?,
+                map: index_map(s.l, &d, IndexMap::SCATTER)?,
+                indices_are_sorted: s.l.flag(o, &["indices_are_sorted"]),
+                unique_indices: s.l.flag(o, &["unique_indices"]),
+                body: s.combiner(0)?,
             };
-            return l.many(body, o, Op::Scatter(scatter), &args);
+            return s.many(Op::Scatter(scatter), &args);
         }
         "sort" => {
-            let rank = l.array(body, o, *args.first().ok_or_else(|| o.error("sort takes operands"))?)?.rank() as i64;
-            let dim = l.ints(o, &["dimension"])?.and_then(|v| v.first().copied()).unwrap_or(-1);
+            let rank = s.array(*args.first().ok_or_else(|| o.error("sort takes operands"))?)?.rank() as i64;
+            let dim = s.l.ints(o, &["dimension"])?.and_then(|v| v.first().copied()).unwrap_or(-1);
             let dim = to_dims(o, vec![if dim < 0 { dim + rank } else { dim }])?[0];
-            let body_id = l.combiner(body, o, 0)?;
-            let stable = l.flag(o, &["is_stable"]);
-            return l.many(body, o, Op::Sort { dim, stable, body: body_id }, &args);
+            let body_id = s.combiner(0)?;
+            let stable = s.l.flag(o, &["is_stable"]);
+            return s.many(Op::Sort { dim, stable, body: body_id }, &args);
         }
-        "cholesky" => Op::Cholesky { lower: l.flag(o, &["lower"]) },
+        "cholesky" => Op::Cholesky { lower: s.l.flag(o, &["lower"]) },
         "triangular_solve" => Op::TriangularSolve {
-            left: l.flag(o, &["left_side"]),
-            lower: l.flag(o, &["lower"]),
-            unit_diagonal: l.flag(o, &["unit_diagonal"]),
-            transpose: l.choice(o, &["transpose_a"], &TRANSPOSES)?.unwrap_or(TriangularTranspose::No),
+            left: s.l.flag(o, &["left_side"]),
+            lower: s.l.flag(o, &["lower"]),
+            unit_diagonal: s.l.flag(o, &["unit_diagonal"]),
+            transpose: s.l.choice(o, &["transpose_a"], &TRANSPOSES)?.unwrap_or(TriangularTranspose::No),
         },
         "fft" => {
-            let kind = l.choice(o, &["fft_type", "type"], &FFT_KINDS)?;
+            let kind = s.l.choice(o, &["fft_type", "type"], &FFT_KINDS)?;
             let Some(kind) = kind else { return Err(o.error("fft needs its type")) };
-            Op::Fft { kind, lengths: l.sizes(o, &["fft_length", "length"])? }
+            Op::Fft { kind, lengths: s.l.sizes(o, &["fft_length", "length"])? }
         }
         "batch_norm_training" | "batch_norm_inference" | "batch_norm_grad" => {
             let epsilon = match o.get(&["epsilon"]) {
@@ -89,20 +89,20 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
                 Some(Attr::Int(v)) => *v as f32,
                 _ => return Err(o.error("batch norm needs `epsilon`")),
             };
-            let feature = l.dim(o, &["feature_index"])?;
+            let feature = s.l.dim(o, &["feature_index"])?;
             let op = match name {
                 "batch_norm_training" => Op::BatchNormTraining { epsilon, feature },
                 "batch_norm_inference" => Op::BatchNormInference { epsilon, feature },
                 _ => Op::BatchNormGrad { epsilon, feature },
             };
-            return l.many(body, o, op, &args);
+            return s.many(op, &args);
         }
         "rng" => {
             let table = [("UNIFORM", RngDistribution::Uniform), ("NORMAL", RngDistribution::Normal)];
-            let distribution = l.choice(o, &["rng_distribution", "distribution"], &table)?;
+            let distribution = s.l.choice(o, &["rng_distribution", "distribution"], &table)?;
             let Some(distribution) = distribution else { return Err(o.error("rng needs its distribution")) };
             // The third operand is the shape, which the result's type repeats.
-            return l.one(body, o, Op::Rng { distribution }, &args[..args.len().min(2)]);
+            return s.one(Op::Rng { distribution }, &args[..args.len().min(2)]);
         }
         "rng_bit_generator" => {
             let table = [
@@ -110,12 +110,12 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
                 ("THREE_FRY", RngAlgorithm::ThreeFry),
                 ("PHILOX", RngAlgorithm::Philox),
             ];
-            let algorithm = l.choice(o, &["rng_algorithm", "algorithm"], &table)?.unwrap_or(RngAlgorithm::Default);
-            return l.many(body, o, Op::RngBitGenerator { algorithm }, &args);
+            let algorithm = s.l.choice(o, &["rng_algorithm", "algorithm"], &table)?.unwrap_or(RngAlgorithm::Default);
+            return s.many(Op::RngBitGenerator { algorithm }, &args);
         }
         _ => return Ok(None),
     };
-    l.one(body, o, op, &args)
+    s.one(op, &args)
 }
 
 /// What the lists of a composite's `ragged_dot_dimension_numbers` are, in their order.
@@ -129,26 +129,22 @@ const RAGGED_DIMS: [&str; 6] = [
 ];
 
 /// `chlo.ragged_dot`: a dot whose groups of rows each have a right operand of their own.
-pub(super) fn ragged_dot<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    args: &[NodeId],
-) -> Lowered {
+pub(super) fn ragged_dot(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let d = match o.get(&["ragged_dot_dimension_numbers"]) {
         Some(Attr::List(lists)) if lists.len() == RAGGED_DIMS.len() => {
             let attributes = RAGGED_DIMS.iter().zip(lists).map(|(k, v)| (*k, v.clone(), o.span)).collect();
             Operation { attributes, ..Operation::named(o.name, o.span) }
         }
-        _ => l.fields_of(o, &["ragged_dot_dimension_numbers"])?,
+        _ => s.l.fields_of(o, &["ragged_dot_dimension_numbers"])?,
     };
     let op = Op::RaggedDot {
-        dims: general_dims(l, &d)?,
-        lhs_ragged: l.dim(&d, &["lhs_ragged_dimensions"])?,
-        rhs_group: l.dims(&d, &["rhs_group_dimensions"])?,
-        precision: precision(l, o),
+        dims: general_dims(s.l, &d)?,
+        lhs_ragged: s.l.dim(&d, &["lhs_ragged_dimensions"])?,
+        rhs_group: s.l.dims(&d, &["rhs_group_dimensions"])?,
+        precision: precision(s.l, o),
     };
-    l.one(body, o, op, args)
+    s.one(op, args)
 }
 
 /// The dimensions that `#stablehlo.dot` and its kin name.
@@ -206,25 +202,20 @@ fn precision(l: &Lower<'_, '_>, o: &Operation<'_>) -> Precision {
 }
 
 /// The computation of `applies op`.
-fn applied<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &Body<'a>,
-    o: &Operation<'a>,
-    op: &str,
-    args: &[NodeId],
-) -> PResult<CompId> {
+fn applied(s: &mut Site<'_, '_, '_>, op: &str, args: &[NodeId]) -> PResult<CompId> {
+    let o = s.o;
     let name = op.rsplit('.').next().unwrap_or(op).replace('_', "-");
     let Some(binary) = Binary::from_name(&name) else {
         return Err(o.error(format!("`{op}` combines no two values")));
     };
     let dtype = match args {
-        [x, _] => l.array(body, o, *x)?.dtype,
+        [x, _] => s.array(*x)?.dtype,
         _ => return Err(o.error("`applies` takes one operand and one initial value")),
     };
-    let mut b = ComputationBuilder::new(&format!("{name}.{dtype}.{}", l.module.computations.len()));
+    let mut b = ComputationBuilder::new(&format!("{name}.{dtype}.{}", s.l.module.computations.len()));
     let (x, y) = (b.parameter(Shape::array(dtype, &[])), b.parameter(Shape::array(dtype, &[])));
-    let root = b.add(Op::Binary(binary), &[x, y], &l.module).map_err(|e| o.error(e.message))?;
-    Ok(l.module.push(b.finish(root)))
+    let root = b.add(Op::Binary(binary), &[x, y], &s.l.module).map_err(|e| o.error(e.message))?;
+    Ok(s.l.module.push(b.finish(root)))
 }
 
 /// Pairs of low and high padding.
@@ -271,29 +262,24 @@ fn window(l: &Lower<'_, '_>, o: &Operation<'_>, rank: usize) -> PResult<Vec<Wind
 }
 
 /// The attributes of `convolution`; `padding` in place of theirs.
-pub(super) fn convolution<'a>(
-    l: &Lower<'a, '_>,
-    body: &Body<'a>,
-    o: &Operation<'a>,
-    args: &[NodeId],
-    padding: Option<Vec<i64>>,
-) -> PResult<Conv> {
+pub(super) fn convolution(s: &mut Site<'_, '_, '_>, args: &[NodeId], padding: Option<Vec<i64>>) -> PResult<Conv> {
+    let o = s.o;
     let [_, kernel] = args else { return Err(o.error("convolution takes two operands")) };
-    let kernel = l.array(body, o, *kernel)?;
+    let kernel = s.array(*kernel)?;
     let Some(Attr::Dialect(_, inside)) = o.get(&["dimension_numbers", "dim_numbers"]) else {
         return Err(o.error("convolution needs its dimension numbers"));
     };
-    let dims = conv_dims(&mut Cursor::over(l.text, *inside))?;
+    let dims = conv_dims(&mut Cursor::over(s.l.text, *inside))?;
     let n = dims.input_spatial.len();
     if dims.kernel_spatial.iter().any(|d| *d >= kernel.rank()) || dims.kernel_spatial.len() != n {
         return Err(o.error(format!("the dimension numbers do not fit the kernel {kernel}")));
     }
     let inner = match o.get(&["window"]) {
-        Some(_) => l.fields_of(o, &["window"])?,
+        Some(_) => s.l.fields_of(o, &["window"])?,
         None => o.clone(),
     };
     let list = |names: &[&str]| -> PResult<Vec<i64>> {
-        let v = l.ints(&inner, names)?.unwrap_or_else(|| vec![1; n]);
+        let v = s.l.ints(&inner, names)?.unwrap_or_else(|| vec![1; n]);
         let v = if v.len() == 1 && n > 1 { vec![v[0]; n] } else { v };
         if v.len() == n && v.iter().all(|v| *v >= 0) {
             Ok(v)
@@ -310,7 +296,7 @@ pub(super) fn convolution<'a>(
     };
     let pads = match (padding, inner.get(&["padding", "pad"])) {
         (Some(flat), _) => pairs(o, flat, n)?,
-        (None, Some(a)) => paddings(l, o, a, n)?,
+        (None, Some(a)) => paddings(s.l, o, a, n)?,
         (None, None) => vec![(0, 0); n],
     };
     let window = (0..n)
@@ -325,7 +311,7 @@ pub(super) fn convolution<'a>(
         })
         .collect();
     let count = |names: &[&str]| -> PResult<u64> {
-        let v = l.ints(o, names)?.and_then(|v| v.first().copied()).unwrap_or(1);
+        let v = s.l.ints(o, names)?.and_then(|v| v.first().copied()).unwrap_or(1);
         u64::try_from(v).map_err(|_| o.error(format!("`{}` must not be negative", names[0])))
     };
     Ok(Conv {
@@ -333,7 +319,7 @@ pub(super) fn convolution<'a>(
         dims,
         feature_groups: count(&["feature_group_count"])?,
         batch_groups: count(&["batch_group_count"])?,
-        precision: precision(l, o),
+        precision: precision(s.l, o),
     })
 }
 
@@ -349,18 +335,14 @@ fn conv_dims(c: &mut Cursor<'_>) -> PResult<ConvDims> {
 fn labels(c: &mut Cursor<'_>, first: &str, second: &str) -> PResult<ConvSide> {
     let mut at = *c;
     c.expect("[", "to begin the labels")?;
-    let mut names = Vec::new();
-    while !c.eat("]") {
-        if !names.is_empty() {
-            c.expect(",", "or `]` in the labels")?;
-        }
+    let names = c.separated("]", "or `]` in the labels", |c| {
         let w = c.peek_word();
         if w.is_empty() {
             return Err(c.unexpected("a label"));
         }
         c.advance(w.len());
-        names.push(w);
-    }
+        Ok(w)
+    })?;
     let place = |label: &str| names.iter().position(|n| *n == label);
     let spatial: Option<Vec<usize>> = (0..names.len().saturating_sub(2)).map(|i| place(&i.to_string())).collect();
     match (place(first), place(second), spatial) {

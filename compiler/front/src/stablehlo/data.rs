@@ -3,13 +3,11 @@
 use super::ast::{Attr, Operation};
 use super::attr::integers;
 use super::dense;
-use super::lower::{Body, Lower};
+use super::lower::{Lower, Site};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::names::DIRECTIONS;
-use systole_hlo::graph::{
-    ArrayShape, Binary, Gather, IndexMap, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim, Unary,
-};
+use systole_hlo::graph::{Binary, Gather, IndexMap, Literal, NodeId, Op, Order, PadDim, Shape, SliceDim, Unary};
 
 pub(super) type Lowered = PResult<Option<Vec<NodeId>>>;
 
@@ -114,13 +112,6 @@ impl<'a> Lower<'a, '_> {
             | Attr::Function(..) => Err(o.error("expected `dense<..> : type`")),
         }
     }
-
-    pub fn array(&self, body: &Body<'a>, o: &Operation<'a>, id: NodeId) -> PResult<ArrayShape> {
-        match body.b.shape(id) {
-            Shape::Array(a) => Ok(a.clone()),
-            other @ (Shape::Tuple(_) | Shape::Token) => Err(o.error(format!("expected a tensor, not {other}"))),
-        }
-    }
 }
 
 pub(super) fn to_dims(o: &Operation<'_>, v: Vec<i64>) -> PResult<Vec<usize>> {
@@ -128,40 +119,41 @@ pub(super) fn to_dims(o: &Operation<'_>, v: Vec<i64>) -> PResult<Vec<usize>> {
     dims.ok_or_else(|| o.error("dimension numbers must not be negative"))
 }
 
-pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
-    let args = body.operands(o)?;
+pub(super) fn lower(s: &mut Site<'_, '_, '_>, name: &str) -> Lowered {
+    let o = s.o;
+    let args = s.body.operands(o)?;
     let dashed = name.replace('_', "-");
     if let Some(u) = Unary::from_name(&dashed) {
-        return l.one(body, o, Op::Unary(u), &args);
+        return s.one(Op::Unary(u), &args);
     }
     if let Some(b) = Binary::from_name(&dashed) {
-        return l.one(body, o, Op::Binary(b), &args);
+        return s.one(Op::Binary(b), &args);
     }
     let op = match name {
         "constant" | "arith.constant" => match o.get(&["value"]) {
-            Some(value) => Op::Constant(l.literal(o, value)?),
+            Some(value) => Op::Constant(s.l.literal(o, value)?),
             None => return Err(o.error("a constant needs `value`")),
         },
-        "square" => return super::chlo::lower(l, body, o, name),
-        "iota" => Op::Iota { dim: l.dim(o, &["iota_dimension", "dim"])? },
+        "square" => return super::chlo::lower(s, name),
+        "iota" => Op::Iota { dim: s.l.dim(o, &["iota_dimension", "dim"])? },
         "convert" => Op::Convert,
         "bitcast_convert" => Op::BitcastConvert,
         "reshape" => Op::Reshape,
         "select" => Op::Select,
         "clamp" => Op::Clamp,
-        "compare" => return compare(l, body, o, &args),
-        "broadcast_in_dim" | "broadcast" => return broadcast(l, body, o, name, &args),
-        "transpose" => Op::Transpose { permutation: l.dims(o, &["permutation", "dims"])? },
-        "reverse" => Op::Reverse { dims: l.dims(o, &["dimensions", "dims"])? },
-        "concatenate" => Op::Concatenate { dim: l.dim(o, &["dimension", "dim"])? },
-        "slice" => Op::Slice { dims: slice(l, o)? },
-        "pad" => Op::Pad { dims: pad(l, o)? },
-        "dynamic_slice" => Op::DynamicSlice { sizes: l.sizes(o, &["slice_sizes", "sizes"])? },
+        "compare" => return compare(s, &args),
+        "broadcast_in_dim" | "broadcast" => return broadcast(s, name, &args),
+        "transpose" => Op::Transpose { permutation: s.l.dims(o, &["permutation", "dims"])? },
+        "reverse" => Op::Reverse { dims: s.l.dims(o, &["dimensions", "dims"])? },
+        "concatenate" => Op::Concatenate { dim: s.l.dim(o, &["dimension", "dim"])? },
+        "slice" => Op::Slice { dims: slice(s.l, o)? },
+        "pad" => Op::Pad { dims: pad(s.l, o)? },
+        "dynamic_slice" => Op::DynamicSlice { sizes: s.l.sizes(o, &["slice_sizes", "sizes"])? },
         "dynamic_update_slice" => Op::DynamicUpdateSlice,
-        "reduce_precision" => reduce_precision(l, o)?,
-        "gather" => Op::Gather(gather(l, o, l.sizes(o, &["slice_sizes"])?)?),
-        "get_dimension_size" => Op::GetDimensionSize { dim: l.dim(o, &["dimension", "dim"])? },
-        "set_dimension_size" => Op::SetDimensionSize { dim: l.dim(o, &["dimension", "dim"])? },
+        "reduce_precision" => reduce_precision(s.l, o)?,
+        "gather" => Op::Gather(gather(s.l, o, s.l.sizes(o, &["slice_sizes"])?)?),
+        "get_dimension_size" => Op::GetDimensionSize { dim: s.l.dim(o, &["dimension", "dim"])? },
+        "set_dimension_size" => Op::SetDimensionSize { dim: s.l.dim(o, &["dimension", "dim"])? },
         "dynamic_reshape"
         | "dynamic_broadcast_in_dim"
         | "dynamic_iota"
@@ -169,15 +161,15 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
         | "dynamic_conv"
         | "real_dynamic_slice"
         | "dynamic_pad" => {
-            return super::dynamic::lower(l, body, o, name, &args);
+            return super::dynamic::lower(s, name, &args);
         }
-        "optimization_barrier" => return barrier(l, body, o, &args),
+        "optimization_barrier" => return barrier(s, &args),
         "tuple" => Op::Tuple,
-        "get_tuple_element" => Op::GetTupleElement { index: l.dim(o, &["index", "ranges"])? },
+        "get_tuple_element" => Op::GetTupleElement { index: s.l.dim(o, &["index", "ranges"])? },
         "after_all" | "create_token" => Op::AfterAll,
         _ => return Ok(None),
     };
-    l.one(body, o, op, &args)
+    s.one(op, &args)
 }
 
 /// The dimension numbers of `gather` and `scatter`.
@@ -196,36 +188,32 @@ pub(super) fn gather(l: &Lower<'_, '_>, o: &Operation<'_>, slice_sizes: Vec<u64>
     })
 }
 
-pub(super) fn compare<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+pub(super) fn compare(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let mut words: Vec<&str> =
-        o.attributes.iter().filter(|a| a.0 == "keyword").filter_map(|a| l.keyword(&a.1)).collect();
+        o.attributes.iter().filter(|a| a.0 == "keyword").filter_map(|a| s.l.keyword(&a.1)).collect();
     for name in ["comparison_direction", "compare_type"] {
-        words.extend(o.get(&[name]).and_then(|a| l.keyword(a)));
+        words.extend(o.get(&[name]).and_then(|a| s.l.keyword(a)));
     }
     let Some(direction) = words.iter().find_map(|w| DIRECTIONS.iter().find(|d| d.0 == *w)) else {
         return Err(o.error("compare needs a direction: EQ, NE, GE, GT, LE or LT"));
     };
     if words.contains(&"WEAKORDER") {
-        return super::chlo::weak_compare(l, body, o, direction.1, args);
+        return super::chlo::weak_compare(s, direction.1, args);
     }
     let order = if words.contains(&"TOTALORDER") { Order::Total } else { Order::Partial };
-    l.one(body, o, Op::Compare { direction: direction.1, order }, args)
+    s.one(Op::Compare { direction: direction.1, order }, args)
 }
 
 /// Dimensions of size 1 that grow are dropped first: HLO's broadcast does not expand them.
-pub(super) fn broadcast<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    name: &str,
-    args: &[NodeId],
-) -> Lowered {
+pub(super) fn broadcast(s: &mut Site<'_, '_, '_>, name: &str, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let [x] = args else { return Err(o.error("the operation takes one operand")) };
-    let a = l.array(body, o, *x)?;
-    let Shape::Array(to) = l.result(o)?.clone() else { return Err(o.error("the result must be a tensor")) };
+    let a = s.array(*x)?;
+    let Shape::Array(to) = s.l.result(o)?.clone() else { return Err(o.error("the result must be a tensor")) };
     let dims = match name {
         "broadcast" => (to.rank().saturating_sub(a.rank())..to.rank()).collect(),
-        _ => l.dims(o, &["broadcast_dimensions", "dims"])?,
+        _ => s.l.dims(o, &["broadcast_dimensions", "dims"])?,
     };
     if dims.len() != a.rank() || dims.iter().any(|d| *d >= to.rank()) {
         return Err(o.error(format!("the dimensions {dims:?} do not place {a} in {to}")));
@@ -234,10 +222,10 @@ pub(super) fn broadcast<'a>(
     let mut x = *x;
     if kept.len() != a.rank() {
         let sizes: Vec<u64> = kept.iter().map(|i| a.dims[*i]).collect();
-        x = l.add(body, o, Op::Reshape, &[x], Shape::array(a.dtype, &sizes))?;
+        x = s.add(Op::Reshape, &[x], Shape::array(a.dtype, &sizes))?;
     }
     let dims = kept.iter().map(|i| dims[*i]).collect();
-    l.one(body, o, Op::Broadcast { dims }, &[x])
+    s.one(Op::Broadcast { dims }, &[x])
 }
 
 fn slice(l: &Lower<'_, '_>, o: &Operation<'_>) -> PResult<Vec<SliceDim>> {
@@ -303,12 +291,12 @@ fn reduce_precision(l: &Lower<'_, '_>, o: &Operation<'_>) -> PResult<Op> {
     })
 }
 
-fn barrier<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+fn barrier(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
     if let [one] = args {
-        let shape = body.b.shape(*one).clone();
-        return Ok(Some(vec![l.add(body, o, Op::OptBarrier, &[*one], shape)?]));
+        let shape = s.body.b.shape(*one).clone();
+        return Ok(Some(vec![s.add(Op::OptBarrier, &[*one], shape)?]));
     }
-    let tuple = l.tuple(body, args)?;
-    let held = l.infer(body, o, Op::OptBarrier, &[tuple])?;
-    Ok(Some(l.parts(body, o, held)?))
+    let tuple = s.tuple(args)?;
+    let held = s.infer(Op::OptBarrier, &[tuple])?;
+    Ok(Some(s.parts(held)?))
 }

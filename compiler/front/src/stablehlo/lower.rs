@@ -13,7 +13,8 @@ use std::rc::Rc;
 use systole_hlo::diag::{Diagnostic, did_you_mean};
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::infer::ShapeError;
-use systole_hlo::graph::{CompId, Module, NodeId, Op, Shape};
+use systole_hlo::graph::{ArrayShape, CompId, Module, NodeId, Op, Shape};
+use systole_isa::DType;
 
 /// Calls and regions inside one another at most.
 const MAX_NESTING: usize = 200;
@@ -146,6 +147,129 @@ impl<'a> Body<'a> {
     }
 }
 
+/// An operation where it is lowered.
+pub(super) struct Site<'s, 'a, 'r> {
+    pub l: &'s mut Lower<'a, 'r>,
+    pub body: &'s mut Body<'a>,
+    pub o: &'s Operation<'a>,
+}
+
+impl<'a, 'r> Site<'_, 'a, 'r> {
+    /// The same place with another operation.
+    pub fn of<'t>(&'t mut self, o: &'t Operation<'a>) -> Site<'t, 'a, 'r> {
+        Site { l: self.l, body: self.body, o }
+    }
+
+    /// The values of the operation on what its operands are in the graph, which have the types that the text gives.
+    pub fn plain(&mut self) -> PResult<Vec<NodeId>> {
+        let o = self.o;
+        let name = o.name.strip_prefix("mhlo.").or_else(|| o.name.strip_prefix("stablehlo.")).unwrap_or(o.name);
+        let mut done = match o.name.strip_prefix("chlo.") {
+            Some(name) => chlo::lower(self, name)?,
+            None => None,
+        };
+        for family in [data::lower, contraction::lower, control::lower, collective::lower, parallel::lower] {
+            if done.is_none() {
+                done = family(self, name)?;
+            }
+        }
+        let Some(values) = done else {
+            let d = o.error(format!("operation `{}` is not supported", o.name));
+            return Err(Box::new(
+                d.note("supported are StableHLO, CHLO, func.call, func.return and sdy.manual_computation"),
+            ));
+        };
+        let wanted: usize = o.results.iter().map(|r| r.1).sum();
+        if values.len() < wanted || wanted > 0 && values.len() > wanted {
+            return Err(o.error(format!("the operation has {} results, not {wanted}", values.len())));
+        }
+        for (v, t) in values.iter().zip(&o.result_types) {
+            let is = self.body.b.shape(*v);
+            if !fits(is, t) {
+                return Err(o.error(format!("the result is {is}, not {}", spell(t))));
+            }
+        }
+        Ok(values)
+    }
+
+    /// Adds an operation with its result's shape.
+    pub fn add(&mut self, op: Op, args: &[NodeId], shape: Shape) -> PResult<NodeId> {
+        self.body.b.add_shaped(op, args, shape, &self.l.module).map_err(|e| fault(self.o, e))
+    }
+
+    /// Adds an operation whose result's shape follows.
+    pub fn infer(&mut self, op: Op, args: &[NodeId]) -> PResult<NodeId> {
+        self.body.b.add(op, args, &self.l.module).map_err(|e| fault(self.o, e))
+    }
+
+    /// Adds an operation of one result, of the type that the text gives.
+    pub fn one(&mut self, op: Op, args: &[NodeId]) -> PResult<Option<Vec<NodeId>>> {
+        let shape = self.refined(&op, args)?;
+        Ok(Some(vec![self.add(op, args, shape)?]))
+    }
+
+    /// Adds an operation of several results, which HLO gives as a tuple, or of one.
+    pub fn many(&mut self, op: Op, args: &[NodeId]) -> PResult<Option<Vec<NodeId>>> {
+        if self.o.result_types.len() == 1 {
+            return self.one(op, args);
+        }
+        let shape = Shape::Tuple(self.o.result_types.clone());
+        let tuple = match is_known(&shape) {
+            true => self.add(op, args, shape)?,
+            false => self.infer(op, args)?,
+        };
+        Ok(Some(self.parts(tuple)?))
+    }
+
+    /// The elements of a tuple.
+    pub fn parts(&mut self, tuple: NodeId) -> PResult<Vec<NodeId>> {
+        let n = match self.body.b.shape(tuple) {
+            Shape::Tuple(t) => t.len(),
+            Shape::Array(_) | Shape::Token => return Ok(vec![tuple]),
+        };
+        (0..n).map(|index| self.infer(Op::GetTupleElement { index }, &[tuple])).collect()
+    }
+
+    /// One value as itself, several (or none) as a tuple.
+    pub fn one_or_tuple(&mut self, values: &[NodeId]) -> PResult<NodeId> {
+        self.l.one_or_tuple(self.body, values)
+    }
+
+    pub fn tuple(&mut self, values: &[NodeId]) -> PResult<NodeId> {
+        self.l.tuple(self.body, values)
+    }
+
+    /// A value that must be an array.
+    pub fn array(&self, id: NodeId) -> PResult<ArrayShape> {
+        match self.body.b.shape(id) {
+            Shape::Array(a) => Ok(a.clone()),
+            other @ (Shape::Tuple(_) | Shape::Token) => Err(self.o.error(format!("expected a tensor, not {other}"))),
+        }
+    }
+
+    /// A value in another element type.
+    pub fn cast(&mut self, x: NodeId, dtype: DType) -> PResult<NodeId> {
+        let dims = self.array(x)?.dims;
+        self.add(Op::Convert, &[x], Shape::array(dtype, &dims))
+    }
+
+    /// The region as a computation of its arguments, as reductions and sorts call it.
+    pub fn combiner(&mut self, region: usize) -> PResult<CompId> {
+        let o = self.o;
+        let Some(r) = o.regions.get(region) else { return Err(o.error("the operation lacks a region")) };
+        let captures = self.l.captures(self.body, r);
+        if let Some((name, ..)) = captures.values.first() {
+            return Err(o.error(format!("`%{name}` comes from outside of the region, which may use constants only")));
+        }
+        self.region(r, &captures, Frame::Plain)
+    }
+
+    /// The region as a computation.
+    pub fn region(&mut self, region: &Region<'a>, captures: &Captures<'a>, frame: Frame) -> PResult<CompId> {
+        self.l.region(self.body, self.o, region, captures, frame)
+    }
+}
+
 /// Values that a region uses and does not define.
 #[derive(Default)]
 pub(super) struct Captures<'a> {
@@ -275,8 +399,8 @@ impl<'a> Lower<'a, '_> {
         body.b.span = o.span;
         let first = body.b.len();
         let values = match self.quantized {
-            true => quant::lower(self, body, o)?,
-            false => self.plain(body, o)?,
+            true => quant::lower(&mut Site { l: self, body, o })?,
+            false => Site { l: self, body, o }.plain()?,
         };
         if !o.name.ends_with(".custom_call")
             && let Some(sharding) = sharding::of_operation(o, self.raw, self.text)
@@ -298,103 +422,15 @@ impl<'a> Lower<'a, '_> {
         Ok(())
     }
 
-    /// The values of an operation on what its operands are in the graph, which have the types that the text gives.
-    pub fn plain(&mut self, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<Vec<NodeId>> {
-        let name = o.name.strip_prefix("mhlo.").or_else(|| o.name.strip_prefix("stablehlo.")).unwrap_or(o.name);
-        let mut done = match o.name.strip_prefix("chlo.") {
-            Some(name) => chlo::lower(self, body, o, name)?,
-            None => None,
-        };
-        for family in [data::lower, contraction::lower, control::lower, collective::lower, parallel::lower] {
-            if done.is_none() {
-                done = family(self, body, o, name)?;
-            }
-        }
-        let Some(values) = done else {
-            let d = o.error(format!("operation `{}` is not supported", o.name));
-            return Err(Box::new(
-                d.note("supported are StableHLO, CHLO, func.call, func.return and sdy.manual_computation"),
-            ));
-        };
-        let wanted: usize = o.results.iter().map(|r| r.1).sum();
-        if values.len() < wanted || wanted > 0 && values.len() > wanted {
-            return Err(o.error(format!("the operation has {} results, not {wanted}", values.len())));
-        }
-        for (v, t) in values.iter().zip(&o.result_types) {
-            let is = body.b.shape(*v);
-            if !fits(is, t) {
-                return Err(o.error(format!("the result is {is}, not {}", spell(t))));
-            }
-        }
-        Ok(values)
-    }
-
-    /// Adds an operation with its result's shape.
-    pub fn add(
-        &mut self,
-        body: &mut Body<'a>,
-        o: &Operation<'a>,
-        op: Op,
-        args: &[NodeId],
-        shape: Shape,
-    ) -> PResult<NodeId> {
-        body.b.add_shaped(op, args, shape, &self.module).map_err(|e| fault(o, e))
-    }
-
-    /// Adds an operation whose result's shape follows.
-    pub fn infer(&mut self, body: &mut Body<'a>, o: &Operation<'a>, op: Op, args: &[NodeId]) -> PResult<NodeId> {
-        body.b.add(op, args, &self.module).map_err(|e| fault(o, e))
-    }
-
-    /// Adds an operation of one result, of the type that the text gives.
-    pub fn one(
-        &mut self,
-        body: &mut Body<'a>,
-        o: &Operation<'a>,
-        op: Op,
-        args: &[NodeId],
-    ) -> PResult<Option<Vec<NodeId>>> {
-        let shape = self.refined(body, o, &op, args)?;
-        Ok(Some(vec![self.add(body, o, op, args, shape)?]))
-    }
-
-    /// Adds an operation of several results, which HLO gives as a tuple, or of one.
-    pub fn many(
-        &mut self,
-        body: &mut Body<'a>,
-        o: &Operation<'a>,
-        op: Op,
-        args: &[NodeId],
-    ) -> PResult<Option<Vec<NodeId>>> {
-        if o.result_types.len() == 1 {
-            return self.one(body, o, op, args);
-        }
-        let shape = Shape::Tuple(o.result_types.clone());
-        let tuple = match is_known(&shape) {
-            true => self.add(body, o, op, args, shape)?,
-            false => self.infer(body, o, op, args)?,
-        };
-        Ok(Some(self.parts(body, o, tuple)?))
-    }
-
-    /// The elements of a tuple.
-    pub fn parts(&mut self, body: &mut Body<'a>, o: &Operation<'a>, tuple: NodeId) -> PResult<Vec<NodeId>> {
-        let n = match body.b.shape(tuple) {
-            Shape::Tuple(t) => t.len(),
-            Shape::Array(_) | Shape::Token => return Ok(vec![tuple]),
-        };
-        (0..n).map(|index| self.infer(body, o, Op::GetTupleElement { index }, &[tuple])).collect()
-    }
-
     /// One value as itself, several (or none) as a tuple.
-    pub fn one_or_tuple(&mut self, body: &mut Body<'a>, values: &[NodeId]) -> PResult<NodeId> {
+    fn one_or_tuple(&mut self, body: &mut Body<'a>, values: &[NodeId]) -> PResult<NodeId> {
         match values {
             [one] => Ok(*one),
             _ => self.tuple(body, values),
         }
     }
 
-    pub fn tuple(&mut self, body: &mut Body<'a>, values: &[NodeId]) -> PResult<NodeId> {
+    fn tuple(&mut self, body: &mut Body<'a>, values: &[NodeId]) -> PResult<NodeId> {
         let made = body.b.add(Op::Tuple, values, &self.module);
         made.map_err(|e| Box::new(Diagnostic::error(body.b.span, e.message)))
     }
@@ -415,18 +451,7 @@ impl<'a> Lower<'a, '_> {
         }
     }
 
-    /// The region as a computation of its arguments, as reductions and sorts call it.
-    pub fn combiner(&mut self, body: &Body<'a>, o: &Operation<'a>, region: usize) -> PResult<CompId> {
-        let Some(r) = o.regions.get(region) else { return Err(o.error("the operation lacks a region")) };
-        let captures = self.captures(body, r);
-        if let Some((name, ..)) = captures.values.first() {
-            return Err(o.error(format!("`%{name}` comes from outside of the region, which may use constants only")));
-        }
-        self.region(body, o, r, &captures, Frame::Plain)
-    }
-
-    /// The region as a computation.
-    pub fn region(
+    fn region(
         &mut self,
         outer: &Body<'a>,
         o: &Operation<'a>,
@@ -455,7 +480,7 @@ impl<'a> Lower<'a, '_> {
                 let mut shapes: Vec<Shape> = region.args.iter().map(|a| a.1.clone()).collect();
                 shapes.extend(captures.values.iter().map(|c| outer.b.shape(c.2).clone()));
                 let p = body.b.parameter(Shape::Tuple(shapes));
-                let parts = self.parts(&mut body, o, p)?;
+                let parts = Site { l: self, body: &mut body, o }.parts(p)?;
                 for ((name, _), part) in region.args.iter().zip(&parts) {
                     body.define(name, vec![*part]);
                 }

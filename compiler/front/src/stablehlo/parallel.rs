@@ -6,7 +6,7 @@
 
 use super::ast::{Attr, Operation};
 use super::data::Lowered;
-use super::lower::{Body, Lower};
+use super::lower::{Lower, Site};
 use crate::hlo_text::PResult;
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::{Binary, Collective, CollectiveKind, CompId, Literal, NodeId, Op, Shape, SliceDim};
@@ -15,60 +15,62 @@ use systole_isa::DType;
 /// Most devices that a program may ask for.
 const MAX_DEVICES: usize = 4096;
 
-pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, name: &str) -> Lowered {
+pub(super) fn lower(s: &mut Site<'_, '_, '_>, name: &str) -> Lowered {
+    let o = s.o;
     if name != "interpreter.run_parallel" {
         return Ok(None);
     }
-    let args = body.operands(o)?;
+    let args = s.body.operands(o)?;
     let programs = programs(o)?;
     let (replicas, partitions) = (programs.len(), programs[0].len());
     let devices = replicas * partitions;
-    let given = (l.module.replicas, l.module.partitions);
+    let given = (s.l.module.replicas, s.l.module.partitions);
     if given != (1, 1) && given != (replicas as u64, partitions as u64) {
         return Err(o.error(format!(
             "{replicas} replicas of {partitions} partitions here, {} of {} elsewhere in the module",
             given.0, given.1
         )));
     }
-    (l.module.replicas, l.module.partitions) = (replicas as u64, partitions as u64);
+    (s.l.module.replicas, s.l.module.partitions) = (replicas as u64, partitions as u64);
     if let Some(Attr::List(list)) = o.get(&["infeed"]) {
-        l.queue = list.iter().filter_map(|a| if let Attr::Symbol(s) = a { Some(*s) } else { None }).collect();
+        s.l.queue = list.iter().filter_map(|a| if let Attr::Symbol(s) = a { Some(*s) } else { None }).collect();
     }
     let flat: Vec<&str> = programs.concat();
-    let per_device = operands_of(l, o, &flat, &args)?;
+    let per_device = operands_of(s.l, o, &flat, &args)?;
     let takes = per_device[0].len();
-    let index = device_index(l, body, o)?;
+    let index = device_index(s)?;
     let result = if flat.iter().all(|f| *f == flat[0]) {
         let own: Vec<NodeId> = (0..takes)
-            .map(|i| pick(l, body, o, &per_device.iter().map(|a| a[i]).collect::<Vec<_>>(), index))
+            .map(|i| pick(s, &per_device.iter().map(|a| a[i]).collect::<Vec<_>>(), index))
             .collect::<PResult<_>>()?;
-        let shapes: Vec<Shape> = own.iter().map(|x| body.b.shape(*x).clone()).collect();
-        let callee = l.callee(flat[0], o, Some(&shapes))?;
-        l.infer(body, o, Op::Call { body: callee }, &own)?
+        let shapes: Vec<Shape> = own.iter().map(|x| s.body.b.shape(*x).clone()).collect();
+        let callee = s.l.callee(flat[0], o, Some(&shapes))?;
+        s.infer(Op::Call { body: callee }, &own)?
     } else {
-        let mut operands = vec![l.cast(body, o, index, DType::S32)?];
+        let mut operands = vec![s.cast(index, DType::S32)?];
         let mut callees = Vec::new();
         for (f, a) in flat.iter().zip(&per_device) {
-            let shapes: Vec<Shape> = a.iter().map(|x| body.b.shape(*x).clone()).collect();
-            let callee = l.callee(f, o, Some(&shapes))?;
+            let shapes: Vec<Shape> = a.iter().map(|x| s.body.b.shape(*x).clone()).collect();
+            let callee = s.l.callee(f, o, Some(&shapes))?;
             callees.push((callee, shapes));
-            operands.push(l.tuple(body, a)?);
+            operands.push(s.tuple(a)?);
         }
-        let gives: Vec<Vec<Shape>> = callees.iter().map(|c| results_of(l, c.0)).collect();
+        let gives: Vec<Vec<Shape>> = callees.iter().map(|c| results_of(s.l, c.0)).collect();
         if gives.iter().any(|g| *g != gives[0]) {
-            return apart(l, body, o, (&callees, &gives), &operands);
+            return apart(s, (&callees, &gives), &operands);
         }
-        let branches = callees.into_iter().map(|(c, s)| unpacked(l, o, c, s, None)).collect::<PResult<_>>()?;
-        l.infer(body, o, Op::Conditional { branches }, &operands)?
+        let branches =
+            callees.into_iter().map(|(c, shapes)| unpacked(s.l, o, c, shapes, None)).collect::<PResult<_>>()?;
+        s.infer(Op::Conditional { branches }, &operands)?
     };
-    let own = match body.b.shape(result) {
-        Shape::Tuple(_) => l.parts(body, o, result)?,
+    let own = match s.body.b.shape(result) {
+        Shape::Tuple(_) => s.parts(result)?,
         Shape::Array(_) | Shape::Token => vec![result],
     };
     if own.len() * devices != o.result_types.len() {
         return Err(o.error(format!("{} results of {devices} devices that give {}", o.result_types.len(), own.len())));
     }
-    let all: Vec<Vec<NodeId>> = own.iter().map(|x| share(l, body, o, *x, devices)).collect::<PResult<_>>()?;
+    let all: Vec<Vec<NodeId>> = own.iter().map(|x| share(s, *x, devices)).collect::<PResult<_>>()?;
     Ok(Some((0..devices).flat_map(|d| all.iter().map(move |r| r[d])).collect()))
 }
 
@@ -103,24 +105,23 @@ fn results_of(l: &Lower<'_, '_>, callee: CompId) -> Vec<Shape> {
 }
 
 /// Functions that give different results: a place for each result of each device.
-fn apart<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
+fn apart(
+    s: &mut Site<'_, '_, '_>,
     (callees, gives): (&[(CompId, Vec<Shape>)], &[Vec<Shape>]),
     operands: &[NodeId],
 ) -> Lowered {
+    let o = s.o;
     let devices = callees.len();
     let mut branches = Vec::new();
     for (d, (callee, shapes)) in callees.iter().enumerate() {
-        branches.push(unpacked(l, o, *callee, shapes.clone(), Some((d, gives)))?);
+        branches.push(unpacked(s.l, o, *callee, shapes.clone(), Some((d, gives)))?);
     }
-    let all = l.infer(body, o, Op::Conditional { branches }, operands)?;
-    let places = l.parts(body, o, all)?;
+    let all = s.infer(Op::Conditional { branches }, operands)?;
+    let places = s.parts(all)?;
     let of = gives.iter().enumerate().flat_map(|(d, g)| g.iter().map(move |_| d));
     let mut out = Vec::new();
     for (place, d) in places.into_iter().zip(of) {
-        out.push(share(l, body, o, place, devices)?[d]);
+        out.push(share(s, place, devices)?[d]);
     }
     match out.len() == o.result_types.len() {
         true => Ok(Some(out)),
@@ -145,75 +146,57 @@ fn programs<'a>(o: &Operation<'a>) -> PResult<Vec<Vec<&'a str>>> {
 }
 
 /// The number of the device that runs: `replica * partitions + partition`.
-pub(super) fn device_index<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<NodeId> {
+pub(super) fn device_index(s: &mut Site<'_, '_, '_>) -> PResult<NodeId> {
     let scalar = Shape::array(DType::U32, &[]);
-    let replica = l.add(body, o, Op::ReplicaId, &[], scalar.clone())?;
-    let partition = l.add(body, o, Op::PartitionId, &[], scalar)?;
-    let width = (l.module.partitions as u32).to_le_bytes();
-    let width = body.b.constant(Literal::splat(DType::U32, &[], &width));
-    let first = l.infer(body, o, Op::Binary(Binary::Mul), &[replica, width])?;
-    l.infer(body, o, Op::Binary(Binary::Add), &[first, partition])
+    let replica = s.add(Op::ReplicaId, &[], scalar.clone())?;
+    let partition = s.add(Op::PartitionId, &[], scalar)?;
+    let width = (s.l.module.partitions as u32).to_le_bytes();
+    let width = s.body.b.constant(Literal::splat(DType::U32, &[], &width));
+    let first = s.infer(Op::Binary(Binary::Mul), &[replica, width])?;
+    s.infer(Op::Binary(Binary::Add), &[first, partition])
 }
 
 /// The value of number `index` among values of one shape.
-fn pick<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    values: &[NodeId],
-    index: NodeId,
-) -> PResult<NodeId> {
-    if values.windows(2).all(|v| v[0] == v[1]) || *body.b.shape(values[0]) == Shape::Token {
+fn pick(s: &mut Site<'_, '_, '_>, values: &[NodeId], index: NodeId) -> PResult<NodeId> {
+    if values.windows(2).all(|v| v[0] == v[1]) || *s.body.b.shape(values[0]) == Shape::Token {
         return Ok(values[0]);
     }
-    let rows = values.iter().map(|v| row(l, body, o, *v)).collect::<PResult<Vec<_>>>()?;
-    let stack = l.infer(body, o, Op::Concatenate { dim: 0 }, &rows)?;
-    entry(l, body, o, stack, index)
+    let rows = values.iter().map(|v| row(s, *v)).collect::<PResult<Vec<_>>>()?;
+    let stack = s.infer(Op::Concatenate { dim: 0 }, &rows)?;
+    entry(s, stack, index)
 }
 
 /// Entry `index` of the first dimension.
-pub(super) fn entry<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    stack: NodeId,
-    index: NodeId,
-) -> PResult<NodeId> {
-    let a = l.array(body, o, stack)?;
-    let zero = body.b.constant(Literal::splat(DType::U32, &[], &[0; 4]));
+pub(super) fn entry(s: &mut Site<'_, '_, '_>, stack: NodeId, index: NodeId) -> PResult<NodeId> {
+    let a = s.array(stack)?;
+    let zero = s.body.b.constant(Literal::splat(DType::U32, &[], &[0; 4]));
     let mut operands = vec![stack, index];
     operands.resize(a.rank() + 1, zero);
     let mut sizes = a.dims.clone();
     sizes[0] = 1;
-    let one = l.infer(body, o, Op::DynamicSlice { sizes }, &operands)?;
-    l.add(body, o, Op::Reshape, &[one], Shape::array(a.dtype, &a.dims[1..]))
+    let one = s.infer(Op::DynamicSlice { sizes }, &operands)?;
+    s.add(Op::Reshape, &[one], Shape::array(a.dtype, &a.dims[1..]))
 }
 
 /// With a first dimension of size 1.
-fn row<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, x: NodeId) -> PResult<NodeId> {
-    let a = l.array(body, o, x)?;
+fn row(s: &mut Site<'_, '_, '_>, x: NodeId) -> PResult<NodeId> {
+    let a = s.array(x)?;
     let dims: Vec<u64> = std::iter::once(1).chain(a.dims.iter().copied()).collect();
-    l.add(body, o, Op::Reshape, &[x], Shape::array(a.dtype, &dims))
+    s.add(Op::Reshape, &[x], Shape::array(a.dtype, &dims))
 }
 
 /// Every device's value, by device.
-fn share<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    x: NodeId,
-    devices: usize,
-) -> PResult<Vec<NodeId>> {
-    if *body.b.shape(x) == Shape::Token || devices == 1 {
+fn share(s: &mut Site<'_, '_, '_>, x: NodeId, devices: usize) -> PResult<Vec<NodeId>> {
+    if *s.body.b.shape(x) == Shape::Token || devices == 1 {
         return Ok(vec![x; devices]);
     }
-    let one = row(l, body, o, x)?;
+    let one = row(s, x)?;
     let groups = vec![(0..devices as u64).collect()];
     let devices_all = Collective { groups, channel: Some(1 << 20), use_global_ids: true };
     let op = Op::Collective { kind: CollectiveKind::AllGather { dim: 0 }, devices: devices_all };
-    let mut gathered = l.array(body, o, one)?;
+    let mut gathered = s.array(one)?;
     gathered.dims[0] = devices as u64;
-    let all = l.add(body, o, op, &[one], Shape::array(gathered.dtype, &gathered.dims))?;
+    let all = s.add(op, &[one], Shape::array(gathered.dtype, &gathered.dims))?;
     (0..devices as u64)
         .map(|d| {
             let whole = |(i, size): (usize, &u64)| match i {
@@ -221,8 +204,8 @@ fn share<'a>(
                 _ => SliceDim { start: 0, limit: *size, stride: 1 },
             };
             let dims = gathered.dims.iter().enumerate().map(whole).collect();
-            let part = l.infer(body, o, Op::Slice { dims }, &[all])?;
-            l.add(body, o, Op::Reshape, &[part], Shape::array(gathered.dtype, &gathered.dims[1..]))
+            let part = s.infer(Op::Slice { dims }, &[all])?;
+            s.add(Op::Reshape, &[part], Shape::array(gathered.dtype, &gathered.dims[1..]))
         })
         .collect()
 }
@@ -272,12 +255,4 @@ fn unpacked<'a>(
         root = b.add(Op::Tuple, &places, &l.module).map_err(|e| o.error(e.message))?;
     }
     Ok(l.module.push(b.finish(root)))
-}
-
-impl<'a> Lower<'a, '_> {
-    /// A value in another element type.
-    pub fn cast(&mut self, body: &mut Body<'a>, o: &Operation<'a>, x: NodeId, dtype: DType) -> PResult<NodeId> {
-        let dims = self.array(body, o, x)?.dims;
-        self.add(body, o, Op::Convert, &[x], Shape::array(dtype, &dims))
-    }
 }

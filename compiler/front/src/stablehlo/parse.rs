@@ -261,12 +261,8 @@ fn generic_function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
 
 /// `["x"=2, "y"=4]`, possibly with device ids after it.
 fn mesh_axes<'a>(c: &mut Cursor<'a>) -> PResult<(Vec<(&'a str, u64)>, Vec<u64>)> {
-    let mut out = Vec::new();
     c.expect("[", "to begin the axes")?;
-    while !c.eat("]") {
-        if !out.is_empty() {
-            c.expect(",", "between axes")?;
-        }
+    let out = c.separated("]", "between axes", |c| {
         let span = c.string()?;
         c.expect("=", "after the axis name")?;
         let mut at = *c;
@@ -274,19 +270,14 @@ fn mesh_axes<'a>(c: &mut Cursor<'a>) -> PResult<(Vec<(&'a str, u64)>, Vec<u64>)>
         if size == 0 || size > 1 << 20 {
             return Err(at.error_here("the size of an axis is 1 to 1048576"));
         }
-        out.push((c.slice(span), size));
-    }
+        Ok((c.slice(span), size))
+    })?;
     let mut devices = Vec::new();
     if c.eat(",") {
         c.word("`device_ids`")?;
         c.expect("=", "after `device_ids`")?;
         c.expect("[", "to begin the device ids")?;
-        while !c.eat("]") {
-            if !devices.is_empty() {
-                c.expect(",", "between device ids")?;
-            }
-            devices.push(c.uint("a device id")?);
-        }
+        devices = c.separated("]", "between device ids", |c| c.uint("a device id"))?;
     }
     if !c.at_end() {
         return Err(c.error_here("axes and device ids are expected"));
@@ -310,11 +301,7 @@ fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
     let name = c.symbol()?;
     let span = c.span_from(start);
     c.expect("(", "to begin the arguments")?;
-    let mut args: Vec<Argument<'a>> = Vec::new();
-    while !c.eat(")") {
-        if !args.is_empty() {
-            c.expect(",", "or `)` in the arguments")?;
-        }
+    let args: Vec<Argument<'a>> = c.separated(")", "or `)` in the arguments", |c| {
         // Declarations name no arguments.
         let name = if c.peek() == Some(b'%') { value_name(c)? } else { "" };
         if !name.is_empty() {
@@ -325,19 +312,15 @@ fn function<'a>(c: &mut Cursor<'a>) -> PResult<Function<'a>> {
         let place = c.span_from(start);
         let attributes = if c.peek() == Some(b'{') { c.dict()? } else { Vec::new() };
         location(c)?;
-        args.push(Argument { name, shape, place, attributes });
-    }
+        Ok(Argument { name, shape, place, attributes })
+    })?;
     let mut results = Vec::new();
     if c.eat("->") {
         if c.eat("(") {
-            while !c.eat(")") {
-                if !results.is_empty() {
-                    c.expect(",", "or `)` in the results")?;
-                }
+            results = c.separated(")", "or `)` in the results", |c| {
                 let shape = c.mlir_type()?;
-                let attributes = if c.peek() == Some(b'{') { c.dict()? } else { Vec::new() };
-                results.push((shape, attributes));
-            }
+                Ok((shape, if c.peek() == Some(b'{') { c.dict()? } else { Vec::new() }))
+            })?;
         } else {
             results.push((c.mlir_type()?, Vec::new()));
         }
@@ -456,12 +439,7 @@ fn first_line_end(c: &Cursor<'_>, start: usize) -> u32 {
 /// `"op"(operands) <{properties}> ({regions}) {attributes} : (types) -> types`
 fn generic_form<'a>(c: &mut Cursor<'a>, o: &mut Operation<'a>, depth: usize) -> PResult<()> {
     c.expect("(", "to begin the operands")?;
-    while !c.eat(")") {
-        if !o.operands.is_empty() {
-            c.expect(",", "or `)` in the operands")?;
-        }
-        o.operands.push(value_use(c)?);
-    }
+    o.operands.extend(c.separated(")", "or `)` in the operands", value_use)?);
     if c.eat("<{") {
         o.attributes.extend(c.dict_entries("}", 0)?);
         c.expect(">", "to end the properties")?;

@@ -119,17 +119,13 @@ impl<'a> Pretty<'a, '_> {
     /// `[0:4, 0:8:2]` (starts, limits, strides) or `[1]`.
     fn ranges(&mut self) -> PResult<Attr<'a>> {
         self.c.expect("[", "to begin the ranges")?;
-        let mut out = Vec::new();
-        while !self.c.eat("]") {
-            if !out.is_empty() {
-                self.c.expect(",", "or `]`")?;
+        let out = self.c.separated("]", "or `]`", |c| {
+            let mut parts = vec![Attr::Int(c.int("a start")?)];
+            while c.eat(":") {
+                parts.push(Attr::Int(c.int("a number")?));
             }
-            let mut parts = vec![Attr::Int(self.c.int("a start")?)];
-            while self.c.eat(":") {
-                parts.push(Attr::Int(self.c.int("a number")?));
-            }
-            out.push(Attr::List(parts));
-        }
+            Ok(Attr::List(parts))
+        })?;
         Ok(Attr::List(out))
     }
 

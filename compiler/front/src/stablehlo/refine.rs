@@ -3,7 +3,7 @@
 //! Only what is static after all is read. The graph has no dimension without a size or a bound.
 
 use super::ast::{Operation, Region};
-use super::lower::{Body, Lower};
+use super::lower::{Body, Lower, Site};
 use super::types::{UNKNOWN, is_known, spell};
 use crate::hlo_text::PResult;
 use systole_hlo::graph::infer::infer_shape;
@@ -12,15 +12,15 @@ use systole_hlo::graph::{ArrayShape, NodeId, Op, Shape};
 /// Longest list of sizes that is followed back to constants.
 const MAX_SIZES: u64 = 64;
 
-impl<'a> Lower<'a, '_> {
+impl Site<'_, '_, '_> {
     /// The shape of an operation's result, of which the text gives the type and perhaps not all sizes.
-    pub fn refined(&self, body: &Body<'a>, o: &Operation<'a>, op: &Op, args: &[NodeId]) -> PResult<Shape> {
-        let declared = self.declared(o)?;
+    pub fn refined(&self, op: &Op, args: &[NodeId]) -> PResult<Shape> {
+        let declared = self.l.declared(self.o)?;
         if is_known(declared) {
             return Ok(declared.clone());
         }
-        let shapes: Vec<&Shape> = args.iter().map(|x| body.b.shape(*x)).collect();
-        if let Ok(found) = infer_shape(op, &shapes, &self.module) {
+        let shapes: Vec<&Shape> = args.iter().map(|x| self.body.b.shape(*x)).collect();
+        if let Ok(found) = infer_shape(op, &shapes, &self.l.module) {
             return Ok(found);
         }
         // Conversions change the element type alone.
@@ -28,24 +28,19 @@ impl<'a> Lower<'a, '_> {
             (Op::Convert | Op::BitcastConvert, [Shape::Array(x)], Shape::Array(to)) if x.rank() == to.rank() => {
                 Ok(Shape::Array(ArrayShape { dtype: to.dtype, ..x.clone() }))
             }
-            _ => Err(self.open(o, declared)),
+            _ => Err(self.l.open(self.o, declared)),
         }
     }
 
-    /// The error that a size is not known.
-    pub fn open(&self, o: &Operation<'a>, shape: &Shape) -> Box<systole_hlo::diag::Diagnostic> {
-        let d = o.error(format!("the sizes of {} are not known before the program runs", spell(shape)));
-        Box::new(d.note("give sizes or bounds: tensor<?xf32, #stablehlo.bounds<8>>"))
-    }
-
     /// The result's shape with the sizes that operand `sizes` lists.
-    pub fn sized(&self, body: &Body<'a>, o: &Operation<'a>, sizes: NodeId) -> PResult<ArrayShape> {
-        let declared = self.declared(o)?;
+    pub fn sized(&self, sizes: NodeId) -> PResult<ArrayShape> {
+        let o = self.o;
+        let declared = self.l.declared(o)?;
         let Shape::Array(to) = declared else { return Err(o.error("the result must be a tensor")) };
         if is_known(declared) {
             return Ok(to.clone());
         }
-        let Some(list) = integers(body, sizes, 16) else { return Err(self.open(o, declared)) };
+        let Some(list) = integers(self.body, sizes, 16) else { return Err(self.l.open(o, declared)) };
         let dims: Option<Vec<u64>> = list.iter().map(|v| u64::try_from(*v).ok().filter(|v| *v < 1 << 48)).collect();
         match dims {
             Some(d) if d.len() == to.rank() && d.iter().zip(&to.dims).all(|(d, t)| d == t || *t == UNKNOWN) => {
@@ -55,6 +50,14 @@ impl<'a> Lower<'a, '_> {
             }
             _ => Err(o.error(format!("the sizes {list:?} do not fit {}", spell(declared)))),
         }
+    }
+}
+
+impl<'a> Lower<'a, '_> {
+    /// The error that a size is not known.
+    pub fn open(&self, o: &Operation<'a>, shape: &Shape) -> Box<systole_hlo::diag::Diagnostic> {
+        let d = o.error(format!("the sizes of {} are not known before the program runs", spell(shape)));
+        Box::new(d.note("give sizes or bounds: tensor<?xf32, #stablehlo.bounds<8>>"))
     }
 }
 

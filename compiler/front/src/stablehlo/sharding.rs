@@ -3,7 +3,7 @@
 use super::ast::{Attr, Mesh, ModuleText, Operation};
 use super::attr::unescape;
 use super::data::Lowered;
-use super::lower::{Body, Frame, Lower};
+use super::lower::{Body, Frame, Lower, Site};
 use crate::hlo_text::PResult;
 use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::{NodeId, Op, Shape, Span};
@@ -144,33 +144,30 @@ pub(super) fn annotate<'a>(
 }
 
 /// `sdy.sharding_constraint %x <@mesh, [..]>`
-pub(super) fn constraint<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    args: &[NodeId],
-) -> Lowered {
+pub(super) fn constraint(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let [x] = args else { return Err(o.error("the operation takes one operand")) };
     match o.get(&["angles", "sharding"]) {
         Some(Attr::Dialect(_, inside)) => {
-            let sharding = Annotation::of_shardy(*inside, l.raw, l.text);
-            Ok(Some(vec![annotate(l, body, *x, &sharding)?]))
+            let sharding = Annotation::of_shardy(*inside, s.l.raw, s.l.text);
+            Ok(Some(vec![annotate(s.l, s.body, *x, &sharding)?]))
         }
         _ => Err(o.error("the operation lacks its sharding")),
     }
 }
 
 /// The form of HLO text: global to local, a call of the body, local to global.
-pub(super) fn manual<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>, args: &[NodeId]) -> Lowered {
+pub(super) fn manual(s: &mut Site<'_, '_, '_>, args: &[NodeId]) -> Lowered {
+    let o = s.o;
     let Some(region) = o.regions.first() else { return Err(o.error("the operation lacks its body")) };
-    let captures = l.captures(body, region);
+    let captures = s.l.captures(s.body, region);
     if let Some((name, ..)) = captures.values.first() {
         return Err(o.error(format!("`%{name}` comes from outside of the manual computation")));
     }
-    let callee = l.region(body, o, region, &captures, Frame::Plain)?;
+    let callee = s.region(region, &captures, Frame::Plain)?;
     let whole = |key: &str| {
         let span = o.attributes.iter().find(|a| a.0 == key).map(|a| a.2);
-        let text = span.map_or("", |s| Cursor::over(l.text, s).rest());
+        let text = span.map_or("", |at| Cursor::over(s.l.text, at).rest());
         text.split_once('=').map_or("", |t| t.1).trim().replace('"', "\\\"")
     };
     let axes = format!("xla.sdy.manual_axes=\"#sdy<manual_axes{}>\"", whole("manual_axes"));
@@ -178,17 +175,15 @@ pub(super) fn manual<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operati
     let (ins, outs) =
         (format!("{{{},{axes}}}", shardings("in_shardings")), format!("{{{axes},{}}}", shardings("out_shardings")));
     let local: Vec<Shape> = region.args.iter().map(|a| a.1.clone()).collect();
-    let inputs = convert(l, body, o, "xla.sdy.GlobalToLocalShape", args, local, &ins)?;
-    let call = l.infer(body, o, Op::Call { body: callee }, &inputs)?;
-    body.b.attribute(call, "frontend_attributes", "{inlineable=\"false\"}");
-    let results = if o.result_types.len() == 1 { vec![call] } else { l.parts(body, o, call)? };
-    Ok(Some(convert(l, body, o, "xla.sdy.LocalToGlobalShape", &results, o.result_types.clone(), &outs)?))
+    let inputs = convert(s, "xla.sdy.GlobalToLocalShape", args, local, &ins)?;
+    let call = s.infer(Op::Call { body: callee }, &inputs)?;
+    s.body.b.attribute(call, "frontend_attributes", "{inlineable=\"false\"}");
+    let results = if o.result_types.len() == 1 { vec![call] } else { s.parts(call)? };
+    Ok(Some(convert(s, "xla.sdy.LocalToGlobalShape", &results, o.result_types.clone(), &outs)?))
 }
 
-fn convert<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
+fn convert(
+    s: &mut Site<'_, '_, '_>,
     target: &str,
     args: &[NodeId],
     shapes: Vec<Shape>,
@@ -197,7 +192,7 @@ fn convert<'a>(
     let op = Op::CustomCall { target: target.into(), config: String::new(), has_side_effect: true, calls: Vec::new() };
     let single = shapes.len() == 1;
     let shape = if single { shapes[0].clone() } else { Shape::Tuple(shapes) };
-    let id = l.add(body, o, op, args, shape)?;
-    body.b.attribute(id, "frontend_attributes", attributes);
-    if single { Ok(vec![id]) } else { l.parts(body, o, id) }
+    let id = s.add(op, args, shape)?;
+    s.body.b.attribute(id, "frontend_attributes", attributes);
+    if single { Ok(vec![id]) } else { s.parts(id) }
 }

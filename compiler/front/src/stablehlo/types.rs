@@ -65,13 +65,7 @@ impl<'a> Cursor<'a> {
         }
         if self.eat("tuple") {
             self.expect("<", "after `tuple`")?;
-            let mut parts = Vec::new();
-            while !self.eat(">") {
-                if !parts.is_empty() {
-                    self.expect(",", "or `>` in a tuple type")?;
-                }
-                parts.push(self.mlir_type_at(depth + 1)?);
-            }
+            let parts = self.separated(">", "or `>` in a tuple type", |c| c.mlir_type_at(depth + 1))?;
             return Ok(Shape::Tuple(parts));
         }
         Ok(self.tensor()?.0)
@@ -192,16 +186,10 @@ impl<'a> Cursor<'a> {
 
     /// `T` or `(T, U)`, each possibly with attributes after it (which are skipped).
     pub(crate) fn type_list(&mut self) -> PResult<Vec<Shape>> {
-        let mut out = Vec::new();
         if self.eat("(") {
-            while !self.eat(")") {
-                if !out.is_empty() {
-                    self.expect(",", "or `)` in a list of types")?;
-                }
-                out.push(self.mlir_type()?);
-            }
-            return Ok(out);
+            return self.separated(")", "or `)` in a list of types", Cursor::mlir_type);
         }
+        let mut out = Vec::new();
         loop {
             out.push(self.mlir_type()?);
             if !self.eat(",") {

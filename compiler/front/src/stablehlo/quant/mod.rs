@@ -10,7 +10,7 @@ mod quantized;
 pub(super) use quantized::{Quant, listed};
 
 use super::ast::{Attr, Operation, Use};
-use super::lower::{Body, Lower};
+use super::lower::{Body, Lower, Site};
 use super::types::{fits, spell};
 use crate::hlo_text::PResult;
 use std::rc::Rc;
@@ -63,14 +63,15 @@ const SAME: [&str; 9] =
 type Known = Vec<Option<Rc<Quant>>>;
 
 /// Lowers an operation of a program with quantized types.
-pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operation<'a>) -> PResult<Vec<NodeId>> {
-    let operands = body.operands(o)?;
-    let given: Known = operands.iter().map(|id| body.quants.get(id).cloned()).collect();
-    let mut made: Known = listed(l.text, o.result_place)?.into_iter().map(|q| q.map(Rc::new)).collect();
+pub(super) fn lower(s: &mut Site<'_, '_, '_>) -> PResult<Vec<NodeId>> {
+    let o = s.o;
+    let operands = s.body.operands(o)?;
+    let given: Known = operands.iter().map(|id| s.body.quants.get(id).cloned()).collect();
+    let mut made: Known = listed(s.l.text, o.result_place)?.into_iter().map(|q| q.map(Rc::new)).collect();
     made.drain(..made.len().saturating_sub(o.result_types.len()));
     made.resize(o.result_types.len(), None);
     if given.iter().chain(&made).all(Option::is_none) {
-        return l.plain(body, o);
+        return s.plain();
     }
     let name = o.name.strip_prefix("stablehlo.").or_else(|| o.name.strip_prefix("mhlo.")).unwrap_or(o.name);
     let values = match name {
@@ -78,17 +79,17 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
             let ([x], [Some(q)]) = (&operands[..], &given[..]) else {
                 return Err(o.error("uniform_dequantize takes one quantized operand"));
             };
-            vec![dequantize(l, body, o, *x, q)?]
+            vec![dequantize(s, *x, q)?]
         }
         "uniform_quantize" => {
             let ([x], [q], [Some(to)]) = (&operands[..], &given[..], &made[..]) else {
                 return Err(o.error("uniform_quantize takes one operand and gives a quantized tensor"));
             };
             let x = match q {
-                Some(q) => dequantize(l, body, o, *x, q)?,
+                Some(q) => dequantize(s, *x, q)?,
                 None => *x,
             };
-            vec![quantize(l, body, o, x, to)?]
+            vec![quantize(s, x, to)?]
         }
         "reduce" if o.regions.is_empty() => {
             let d = o.error("a reduction of quantized values says in a region what it computes");
@@ -102,42 +103,36 @@ pub(super) fn lower<'a>(l: &mut Lower<'a, '_>, body: &mut Body<'a>, o: &Operatio
                 let d = o.error("the result has other scales, zero points or types than the operand");
                 return Err(Box::new(d.note("uniform_quantize changes them")));
             }
-            l.plain(body, o)?
+            s.plain()?
         }
-        _ => computed(l, body, o, &given, &made)?,
+        _ => computed(s, &given, &made)?,
     };
     let mut out = Vec::with_capacity(values.len());
     for (at, id) in values.into_iter().enumerate() {
-        if let Some(t) = o.result_types.get(at).filter(|t| !fits(body.b.shape(id), t)) {
-            return Err(o.error(format!("the result holds {}, not {}", body.b.shape(id), spell(t))));
+        if let Some(t) = o.result_types.get(at).filter(|t| !fits(s.body.b.shape(id), t)) {
+            return Err(o.error(format!("the result holds {}, not {}", s.body.b.shape(id), spell(t))));
         }
         let q = made.get(at).cloned().flatten();
-        out.push(mark(l, body, o, id, q)?);
+        out.push(mark(s, id, q)?);
     }
     Ok(out)
 }
 
 /// The value with what its integers mean; a value that means something else elsewhere is copied.
-fn mark<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    id: NodeId,
-    q: Option<Rc<Quant>>,
-) -> PResult<NodeId> {
-    let is = body.quants.get(&id);
+fn mark(s: &mut Site<'_, '_, '_>, id: NodeId, q: Option<Rc<Quant>>) -> PResult<NodeId> {
+    let is = s.body.quants.get(&id);
     if is == q.as_ref() {
         return Ok(id);
     }
     let id = match is {
         Some(_) => {
-            let shape = body.b.shape(id).clone();
-            l.add(body, o, Op::Copy, &[id], shape)?
+            let shape = s.body.b.shape(id).clone();
+            s.add(Op::Copy, &[id], shape)?
         }
         None => id,
     };
     if let Some(q) = q {
-        body.quants.insert(id, q);
+        s.body.quants.insert(id, q);
     }
     Ok(id)
 }
@@ -161,13 +156,8 @@ pub(super) fn mark_arguments<'a>(
 }
 
 /// Computes on the numbers that the operands express, and quantizes the results.
-fn computed<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    given: &[Option<Rc<Quant>>],
-    made: &[Option<Rc<Quant>>],
-) -> PResult<Vec<NodeId>> {
+fn computed(s: &mut Site<'_, '_, '_>, given: &[Option<Rc<Quant>>], made: &[Option<Rc<Quant>>]) -> PResult<Vec<NodeId>> {
+    let o = s.o;
     if given.iter().all(Option::is_none) {
         let d = o.error("the result is quantized and no operand is");
         return Err(Box::new(d.note("uniform_quantize makes quantized tensors of others")));
@@ -186,32 +176,32 @@ fn computed<'a>(
         let highest = Attr::List(vec![Attr::Word("HIGHEST"); 2]);
         plain.attributes.push(("precision_config", highest, o.span));
     }
-    let mut before: Vec<(Use<'a>, NodeId)> = Vec::new();
+    let mut before: Vec<(Use<'_>, NodeId)> = Vec::new();
     for (u, q) in o.operands.iter().zip(given) {
         let Some(q) = q else { continue };
         if before.iter().any(|(b, _)| (b.name, b.index) == (u.name, u.index)) {
             continue;
         }
-        let id = body.value(u)?;
+        let id = s.body.value(u)?;
         let number = match scale {
-            Some(_) => centred(l, body, o, id, q, DType::BF16)?,
-            None => dequantize(l, body, o, id, q)?,
+            Some(_) => centred(s, id, q, DType::BF16)?,
+            None => dequantize(s, id, q)?,
         };
-        body.rebind(u, number);
+        s.body.rebind(u, number);
         before.push((*u, id));
     }
-    let values = l.plain(body, &plain);
-    before.iter().for_each(|(u, id)| body.rebind(u, *id));
+    let values = s.of(&plain).plain();
+    before.iter().for_each(|(u, id)| s.body.rebind(u, *id));
     let mut values = values?;
     if let (Some(scale), [x]) = (scale, &mut values[..]) {
-        let shape = body.b.shape(*x).clone();
-        let factor = spread(l, body, o, &shape, None, vec![element_bytes(DType::F32, scale)])?;
-        *x = l.add(body, o, Op::Binary(Binary::Mul), &[*x, factor], shape)?;
+        let shape = s.body.b.shape(*x).clone();
+        let factor = spread(s, &shape, None, vec![element_bytes(DType::F32, scale)])?;
+        *x = s.add(Op::Binary(Binary::Mul), &[*x, factor], shape)?;
     }
     let mut out = Vec::with_capacity(values.len());
     for (at, x) in values.into_iter().enumerate() {
         out.push(match made.get(at).and_then(Option::as_ref) {
-            Some(q) => quantize(l, body, o, x, q)?,
+            Some(q) => quantize(s, x, q)?,
             None => x,
         });
     }
@@ -232,65 +222,48 @@ fn exact_product(given: &[Option<Rc<Quant>>], made: &[Option<Rc<Quant>>]) -> Opt
 }
 
 /// The integers less their zero points, in a type.
-fn centred<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    x: NodeId,
-    q: &Quant,
-    to: DType,
-) -> PResult<NodeId> {
-    let dims = dims(body, o, x)?;
+fn centred(s: &mut Site<'_, '_, '_>, x: NodeId, q: &Quant, to: DType) -> PResult<NodeId> {
+    let o = s.o;
+    let dims = dims(s.body, o, x)?;
     let wide = if q.storage.bits() < 32 { DType::S32 } else { DType::S64 };
     let mut x = x;
     if q.parameters.iter().any(|p| p.1 != 0) {
         let shape = Shape::array(wide, &dims);
-        x = l.add(body, o, Op::Convert, &[x], shape.clone())?;
-        let zero = each(l, body, o, &shape, (q, &zero_point))?;
-        x = l.add(body, o, Op::Binary(Binary::Sub), &[x, zero], shape)?;
+        x = s.add(Op::Convert, &[x], shape.clone())?;
+        let zero = each(s, &shape, (q, &zero_point))?;
+        x = s.add(Op::Binary(Binary::Sub), &[x, zero], shape)?;
     }
-    l.add(body, o, Op::Convert, &[x], Shape::array(to, &dims))
+    s.add(Op::Convert, &[x], Shape::array(to, &dims))
 }
 
 /// The numbers that integers express.
-fn dequantize<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    x: NodeId,
-    q: &Quant,
-) -> PResult<NodeId> {
-    let x = centred(l, body, o, x, q, q.expressed)?;
-    let shape = body.b.shape(x).clone();
-    let scale = each(l, body, o, &shape, (q, &|p| p.0))?;
-    l.add(body, o, Op::Binary(Binary::Mul), &[x, scale], shape)
+fn dequantize(s: &mut Site<'_, '_, '_>, x: NodeId, q: &Quant) -> PResult<NodeId> {
+    let x = centred(s, x, q, q.expressed)?;
+    let shape = s.body.b.shape(x).clone();
+    let scale = each(s, &shape, (q, &|p| p.0))?;
+    s.add(Op::Binary(Binary::Mul), &[x, scale], shape)
 }
 
 /// The integers that express numbers best: scaled, moved by the zero point, held within the range, rounded to even.
-fn quantize<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    x: NodeId,
-    q: &Quant,
-) -> PResult<NodeId> {
-    let dims = dims(body, o, x)?;
+fn quantize(s: &mut Site<'_, '_, '_>, x: NodeId, q: &Quant) -> PResult<NodeId> {
+    let o = s.o;
+    let dims = dims(s.body, o, x)?;
     let shape = Shape::array(q.expressed, &dims);
-    if *body.b.shape(x) != shape {
-        return Err(o.error(format!("the type expresses {}, the operand is {}", q.expressed, body.b.shape(x))));
+    if *s.body.b.shape(x) != shape {
+        return Err(o.error(format!("the type expresses {}, the operand is {}", q.expressed, s.body.b.shape(x))));
     }
     let number = |v: f64| element_bytes(q.expressed, v);
-    let scale = each(l, body, o, &shape, (q, &|p| p.0))?;
-    let mut x = l.add(body, o, Op::Binary(Binary::Div), &[x, scale], shape.clone())?;
+    let scale = each(s, &shape, (q, &|p| p.0))?;
+    let mut x = s.add(Op::Binary(Binary::Div), &[x, scale], shape.clone())?;
     if q.parameters.iter().any(|p| p.1 != 0) {
-        let zero = each(l, body, o, &shape, (q, &zero_point))?;
-        x = l.add(body, o, Op::Binary(Binary::Add), &[x, zero], shape.clone())?;
+        let zero = each(s, &shape, (q, &zero_point))?;
+        x = s.add(Op::Binary(Binary::Add), &[x, zero], shape.clone())?;
     }
-    let least = spread(l, body, o, &shape, None, vec![number(q.range.0 as f64)])?;
-    let most = spread(l, body, o, &shape, None, vec![number(q.range.1 as f64)])?;
-    let x = l.add(body, o, Op::Clamp, &[least, x, most], shape.clone())?;
-    let x = l.add(body, o, Op::Unary(Unary::RoundEven), &[x], shape)?;
-    l.add(body, o, Op::Convert, &[x], Shape::array(q.storage, &dims))
+    let least = spread(s, &shape, None, vec![number(q.range.0 as f64)])?;
+    let most = spread(s, &shape, None, vec![number(q.range.1 as f64)])?;
+    let x = s.add(Op::Clamp, &[least, x, most], shape.clone())?;
+    let x = s.add(Op::Unary(Unary::RoundEven), &[x], shape)?;
+    s.add(Op::Convert, &[x], Shape::array(q.storage, &dims))
 }
 
 /// A parameter: its scale and zero point.
@@ -301,34 +274,23 @@ fn zero_point(p: &Parameter) -> f64 {
 }
 
 /// A number of every parameter, spread over a shape in its type.
-fn each<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    shape: &Shape,
-    (q, of): (&Quant, &dyn Fn(&Parameter) -> f64),
-) -> PResult<NodeId> {
+fn each(s: &mut Site<'_, '_, '_>, shape: &Shape, (q, of): (&Quant, &dyn Fn(&Parameter) -> f64)) -> PResult<NodeId> {
+    let o = s.o;
     let Shape::Array(array) = shape else { return Err(o.error("quantized values are tensors")) };
     let elements = q.parameters.iter().map(|p| element_bytes(array.dtype, of(p))).collect();
-    spread(l, body, o, shape, q.axis, elements)
+    spread(s, shape, q.axis, elements)
 }
 
 /// One element for all, or one for each index of a dimension.
-fn spread<'a>(
-    l: &mut Lower<'a, '_>,
-    body: &mut Body<'a>,
-    o: &Operation<'a>,
-    shape: &Shape,
-    axis: Option<usize>,
-    elements: Vec<Vec<u8>>,
-) -> PResult<NodeId> {
+fn spread(s: &mut Site<'_, '_, '_>, shape: &Shape, axis: Option<usize>, elements: Vec<Vec<u8>>) -> PResult<NodeId> {
+    let o = s.o;
     let Shape::Array(array) = shape else { return Err(o.error("quantized values are tensors")) };
     let own = if axis.is_some() { vec![elements.len() as u64] } else { Vec::new() };
-    let constant = body.b.constant(Literal::new(array.dtype, &own, elements.concat()));
+    let constant = s.body.b.constant(Literal::new(array.dtype, &own, elements.concat()));
     if axis.is_none() && array.dims.is_empty() {
         return Ok(constant);
     }
-    l.add(body, o, Op::Broadcast { dims: axis.into_iter().collect() }, &[constant], shape.clone())
+    s.add(Op::Broadcast { dims: axis.into_iter().collect() }, &[constant], shape.clone())
 }
 
 fn dims(body: &Body<'_>, o: &Operation<'_>, x: NodeId) -> PResult<Vec<u64>> {

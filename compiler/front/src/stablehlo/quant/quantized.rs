@@ -59,17 +59,10 @@ impl<'a> Cursor<'a> {
         let expressed = self.element_type()?;
         let axis = if self.eat(":") { Some(self.uint("a dimension")? as usize) } else { None };
         self.expect(",", "before the scale")?;
-        let mut parameters = Vec::new();
-        if self.eat("{") {
-            while !self.eat("}") {
-                if !parameters.is_empty() {
-                    self.expect(",", "or `}` in the scales")?;
-                }
-                parameters.push(self.parameter()?);
-            }
-        } else {
-            parameters.push(self.parameter()?);
-        }
+        let parameters = match self.eat("{") {
+            true => self.separated("}", "or `}` in the scales", Cursor::parameter)?,
+            false => vec![self.parameter()?],
+        };
         self.expect(">", "to end the type")?;
         let q = Quant { storage, range, expressed, axis, parameters };
         let wrong = |why: String| Box::new(Diagnostic::error(self.span_from(start), why));
