@@ -31,18 +31,72 @@ fn operands(inputs: &mut [Input], expr: &mut Expr, f: &mut OnAffine) {
     }
 }
 
-/// Everything of a spec that is affine in the iteration indices.
-fn for_each_affine(spec: &mut LoopSpec, f: &mut OnAffine) {
-    operands(&mut spec.inputs, &mut spec.expr, f);
-    for o in &mut spec.outputs {
-        access(&mut o.access, f);
+/// A spec whose outer dimensions are merged.
+trait Nest {
+    fn outer(&mut self) -> &mut Vec<u32>;
+
+    /// Hands on everything that is affine in the iteration indices.
+    fn each_affine(&mut self, f: &mut OnAffine);
+
+    /// Outer dimension `i` goes.
+    fn goes(&mut self, i: usize);
+
+    /// Drops outer dimension `i`, whose index is 0 or part of another one.
+    fn remove(&mut self, i: usize) {
+        self.outer().remove(i);
+        self.goes(i);
+        self.each_affine(&mut |outer, _, _| {
+            outer.remove(i);
+        });
+    }
+
+    /// Drops outer dimensions of size 1 and merges neighbours that everything walks in one stride, innermost first, where `may` says
+    /// that dimension `i` may go with the one before it.
+    fn merge_outer(&mut self, may: impl Fn(&Self, usize) -> bool) {
+        while let Some(i) = self.outer().iter().position(|&s| s == 1) {
+            self.remove(i);
+        }
+        let mut i = self.outer().len();
+        while i >= 2 {
+            i -= 1;
+            let size = self.outer()[i];
+            let mut ok = may(self, i);
+            self.each_affine(&mut |outer, _, _| ok &= outer[i - 1] == outer[i] * i64::from(size));
+            if ok {
+                self.outer()[i - 1] *= size;
+                self.each_affine(&mut |outer, _, _| outer[i - 1] = outer[i]);
+                self.remove(i);
+            }
+        }
     }
 }
 
-fn for_each_affine_of_reduce(spec: &mut ReduceSpec, f: &mut OnAffine) {
-    operands(&mut spec.inputs, &mut spec.expr, f);
-    for o in &mut spec.outputs {
-        access(o, f);
+impl Nest for LoopSpec {
+    fn outer(&mut self) -> &mut Vec<u32> {
+        &mut self.outer
+    }
+
+    fn each_affine(&mut self, f: &mut OnAffine) {
+        operands(&mut self.inputs, &mut self.expr, f);
+        self.outputs.iter_mut().for_each(|o| access(&mut o.access, f));
+    }
+
+    fn goes(&mut self, _: usize) {}
+}
+
+impl Nest for ReduceSpec {
+    fn outer(&mut self) -> &mut Vec<u32> {
+        &mut self.outer
+    }
+
+    fn each_affine(&mut self, f: &mut OnAffine) {
+        operands(&mut self.inputs, &mut self.expr, f);
+        self.outputs.iter_mut().for_each(|o| access(o, f));
+    }
+
+    fn goes(&mut self, i: usize) {
+        self.apart &= i > 0;
+        self.kept_outer -= u32::from(i < self.kept_outer as usize);
     }
 }
 
@@ -50,30 +104,7 @@ fn for_each_affine_of_reduce(spec: &mut ReduceSpec, f: &mut OnAffine) {
 /// into the rows (whole registers of rows only).
 pub fn merge_reduce(spec: &mut ReduceSpec, lanes: u32) {
     columns_to_rows(spec, lanes);
-    while let Some(i) = spec.outer.iter().position(|&s| s == 1) {
-        spec.outer.remove(i);
-        spec.apart &= i > 0;
-        spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
-        for_each_affine_of_reduce(spec, &mut |outer, _, _| {
-            outer.remove(i);
-        });
-    }
-    let mut i = spec.outer.len();
-    while i >= 2 {
-        i -= 1;
-        let size = spec.outer[i] as i64;
-        let mut ok = i != spec.kept_outer as usize && !(spec.apart && i == 1);
-        for_each_affine_of_reduce(spec, &mut |outer, _, _| ok &= outer[i - 1] == outer[i] * size);
-        if ok {
-            spec.outer[i - 1] *= size as u32;
-            spec.outer.remove(i);
-            spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
-            for_each_affine_of_reduce(spec, &mut |outer, _, _| {
-                outer[i - 1] = outer[i];
-                outer.remove(i);
-            });
-        }
-    }
+    spec.merge_outer(|spec, i| i != spec.kept_outer as usize && !(spec.apart && i == 1));
     let last = if spec.reduce_rows { spec.outer.len() } else { spec.kept_outer as usize };
     let apart = spec.apart && last == 1;
     if last == 0 || apart || (spec.reduce_rows && last == spec.kept_outer as usize) {
@@ -81,13 +112,10 @@ pub fn merge_reduce(spec: &mut ReduceSpec, lanes: u32) {
     }
     let (i, rows) = (last - 1, spec.rows as i64);
     let mut ok = true;
-    for_each_affine_of_reduce(spec, &mut |outer, row, _| ok &= outer[i] == *row * rows);
+    spec.each_affine(&mut |outer, row, _| ok &= outer[i] == *row * rows);
     if ok {
-        spec.rows *= spec.outer.remove(i);
-        spec.kept_outer -= (i < spec.kept_outer as usize) as u32;
-        for_each_affine_of_reduce(spec, &mut |outer, _, _| {
-            outer.remove(i);
-        });
+        spec.rows *= spec.outer[i];
+        spec.remove(i);
     }
 }
 
@@ -101,37 +129,16 @@ pub fn merge(spec: &mut LoopSpec, lanes: u32) {
 
 /// [`merge`] of all dimensions but the columns.
 pub fn merge_rows(spec: &mut LoopSpec) {
-    while let Some(i) = spec.outer.iter().position(|&s| s == 1) {
-        spec.outer.remove(i);
-        for_each_affine(spec, &mut |outer, _, _| {
-            outer.remove(i);
-        });
-    }
-    // Outer pairs, innermost first.
-    let mut i = spec.outer.len();
-    while i >= 2 {
-        i -= 1;
-        let size = spec.outer[i] as i64;
-        let mut ok = true;
-        for_each_affine(spec, &mut |outer, _, _| ok &= outer[i - 1] == outer[i] * size);
-        if ok {
-            spec.outer[i - 1] *= size as u32;
-            spec.outer.remove(i);
-            for_each_affine(spec, &mut |outer, _, _| {
-                outer[i - 1] = outer[i];
-                outer.remove(i);
-            });
-        }
-    }
+    spec.merge_outer(|_, _| true);
     // The last outer dimension into the rows.
     if let Some(&size) = spec.outer.last() {
         let rows = spec.rows as i64;
         let mut ok = true;
-        for_each_affine(spec, &mut |outer, row, _| ok &= outer.last() == Some(&(*row * rows)));
+        spec.each_affine(&mut |outer, row, _| ok &= outer.last() == Some(&(*row * rows)));
         if ok {
             spec.rows *= size;
             spec.outer.pop();
-            for_each_affine(spec, &mut |outer, _, _| {
+            spec.each_affine(&mut |outer, _, _| {
                 outer.pop();
             });
         }
@@ -173,12 +180,12 @@ pub fn fill_rows(spec: &mut LoopSpec, sublanes: u32) {
     let Some(d) = (0..spec.outer.len()).max_by_key(|&d| (spec.outer[d], d)).filter(|_| spec.rows == 1) else { return };
     let exact = spec.outer[d].is_multiple_of(sublanes);
     let mut ok = true;
-    for_each_affine(spec, &mut |outer, _, _| ok &= exact || outer[d].abs() <= REACH);
+    spec.each_affine(&mut |outer, _, _| ok &= exact || outer[d].abs() <= REACH);
     if !ok {
         return;
     }
     spec.rows = spec.outer.remove(d);
-    for_each_affine(spec, &mut |outer, row, _| *row = outer.remove(d));
+    spec.each_affine(&mut |outer, row, _| *row = outer.remove(d));
 }
 
 /// Planes that follow each other like further rows become rows: columns shrink to one tile.
@@ -195,7 +202,7 @@ fn flatten_columns(spec: &mut LoopSpec, lanes: u32) {
     // Every array must step from plane to plane as far as from row to row times the rows of a plane.
     let mut plane: Option<i64> = None;
     let mut ok = true;
-    for_each_affine(spec, &mut |_, row, tile| match tile {
+    spec.each_affine(&mut |_, row, tile| match tile {
         Some(t) if *row != 0 && *t % *row == 0 => {
             let p = *t / *row;
             ok &= *plane.get_or_insert(p) == p;

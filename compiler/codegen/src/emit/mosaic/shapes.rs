@@ -32,6 +32,21 @@ fn same_tiles(from: &[u64], to: &[u64]) -> bool {
     from[m - 2..] == to[n - 2..] && ones_dropped(&from[..m - 2]) == ones_dropped(&to[..n - 2])
 }
 
+/// The regions of the rows that are number 0, 1, .. of `parts` which follow each other, each as rows of sizes `to`; the region has rows
+/// of sizes `from`. `None` if they do not lie like that.
+fn parted(region: &Region, from: &[u64], to: &[u64], parts: u64) -> Option<Vec<Region>> {
+    let strides = [&region.outer[..], &[region.row]].concat();
+    let steps = restrided(from, &strides, &[to, &[parts]].concat())?;
+    let [outer @ .., row, step] = &steps[..] else { return None };
+    let part = |p: u64| Region {
+        offset: region.offset + (p as i64 * step) as i32,
+        row: *row,
+        outer: outer.to_vec(),
+        ..region.clone()
+    };
+    Some((0..parts).map(part).collect())
+}
+
 /// Steps of dimensions `to` in memory where dimensions `from` have the steps `strides`, if the same elements lie there.
 pub(super) fn restrided(from: &[u64], strides: &[i64], to: &[u64]) -> Option<Vec<i64>> {
     let mut have: Vec<(u64, i64)> = from.iter().copied().zip(strides.iter().copied()).filter(|d| d.0 != 1).collect();
@@ -251,48 +266,22 @@ impl Lower<'_> {
         let (c, d) = (have[have.len() - 1], want[want.len() - 1]);
         let wrong = || Refused::new(format!("a reshape of {have:?} to {want:?}"));
         let region = self.temp(b, dims, Form::Lanes, t.dtype);
-        if c % d == 0 {
-            // Every row becomes c / d rows.
-            let parts = c / d;
-            let rows = [have[..have.len() - 1].to_vec(), vec![parts]].concat();
-            let mut strides = region.outer.clone();
-            strides.push(region.row);
-            let steps = restrided(&want[..want.len() - 1], &strides, &rows).ok_or_else(wrong)?;
-            let (own, step) = steps.split_at(steps.len() - 1);
-            for p in 0..parts {
-                let part = self.columns(from, p * d);
-                let part =
-                    Tensor::new(&[&have[..have.len() - 1], &[d]].concat(), Form::Lanes, t.dtype, Expr::Memory(part));
-                let mut to = region.clone();
-                to.offset += (p as i64 * step[0]) as i32;
-                to.row = own[own.len() - 1];
-                to.outer = own[..own.len() - 1].to_vec();
-                to.own = false;
-                self.store_mapped(b, &part, &to, &part.phys(), &Clone::clone)?;
-            }
-            return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(region)));
+        let (have, want) = (&have[..have.len() - 1], &want[..want.len() - 1]);
+        // The parts of columns, and where each goes: rows of one array are parts of the rows of the other.
+        let (rows, n, parts) = if c % d == 0 {
+            let to = parted(&region, want, have, c / d).ok_or_else(wrong)?;
+            (have, d, (0..).zip(to).map(|(p, to)| (self.columns(from, p * d), to)).collect::<Vec<_>>())
+        } else if d % c == 0 {
+            let of = parted(from, have, want, d / c).ok_or_else(wrong)?;
+            (want, c, (0..).zip(of).map(|(p, part)| (part, self.columns(&region, p * c))).collect())
+        } else {
+            return Err(wrong());
+        };
+        for (part, to) in parts {
+            let part = Tensor::new(&[rows, &[n]].concat(), Form::Lanes, t.dtype, Expr::Memory(part));
+            self.store_mapped(b, &part, &Region { own: false, ..to }, &part.phys(), &Clone::clone)?;
         }
-        if d % c == 0 {
-            let parts = d / c;
-            let rows = [want[..want.len() - 1].to_vec(), vec![parts]].concat();
-            let mut strides = from.outer.clone();
-            strides.push(from.row);
-            let steps = restrided(&have[..have.len() - 1], &strides, &rows).ok_or_else(wrong)?;
-            let (own, step) = steps.split_at(steps.len() - 1);
-            for p in 0..parts {
-                let mut part = from.clone();
-                part.offset += (p as i64 * step[0]) as i32;
-                part.row = own[own.len() - 1];
-                part.outer = own[..own.len() - 1].to_vec();
-                let sizes = [&want[..want.len() - 1], &[c]].concat();
-                let part = Tensor::new(&sizes, Form::Lanes, t.dtype, Expr::Memory(part));
-                let mut to = self.columns(&region, p * c);
-                to.own = false;
-                self.store_mapped(b, &part, &to, &part.phys(), &Clone::clone)?;
-            }
-            return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(region)));
-        }
-        Err(wrong())
+        Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(region)))
     }
 
     /// A region from a column on.
