@@ -5,14 +5,13 @@
 //! or which have several results. The product leaves its results in vector memory as before; both are one call, of a kernel whose tile
 //! is chosen for both. The product is computed where the loop was, so nothing in between may need its results or change what it reads.
 
-use super::finish::{Join, Joined, drop_unused};
+use super::finish::{Join, Joined, SoFar, drop_unused};
 use super::guide::Guide;
 use super::lower::memo::Memo;
 use super::lower::product_entry;
 use super::spec::{KernelKey, KernelSpec};
 use super::step::{Arg, Draft, Step, Unit, Use};
 use super::view::BufId;
-use std::collections::BTreeMap;
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::LoopSpec;
 use systole_codegen::emit::mxu::{Contraction, Follow};
@@ -66,12 +65,8 @@ impl Join for Joiner<'_> {
         free.then_some(*buf)
     }
 
-    fn join(
-        &mut self,
-        out: &[Option<Step>],
-        products: &BTreeMap<BufId, usize>,
-        step: &Step,
-    ) -> Option<(usize, Joined)> {
+    fn join(&mut self, made: SoFar<'_>, step: &Step) -> Option<(usize, Joined)> {
+        let SoFar { out, products } = made;
         let (spec, args, op) = self.loop_of(step)?;
         let made = |a: &Arg| match a {
             Arg::Array { buf, usage: Use::Read, unit: Unit::ElementRows, offset: 0, dynamic } if dynamic.is_empty() => {

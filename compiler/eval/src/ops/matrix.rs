@@ -13,7 +13,9 @@ pub(in super::super) trait Number: Copy {
     /// An array of a type; `dims` are its sizes.
     fn into_tensor(values: Vec<Self>, dtype: DType, dims: &[usize]) -> Tensor;
     /// `c = a b` for row-major `a` of `m x k`, `b` of `k x n`.
-    fn multiply(m: usize, k: usize, n: usize, a: &[Self], b: &[Self], c: &mut [Self]);
+    fn multiply(_m: usize, k: usize, n: usize, a: &[Self], b: &[Self], c: &mut [Self]) {
+        plain(k, n, a, b, c);
+    }
     /// `a b`
     fn product(a: Self, b: Self) -> Self;
     /// `a + b`
@@ -81,6 +83,23 @@ fn as_floats(t: &Tensor) -> Vec<f64> {
     (0..t.elements()).map(wide).collect()
 }
 
+/// Products and sums as the host has them, matrices by its library.
+macro_rules! machine_arithmetic {
+    () => {
+        fn multiply(m: usize, k: usize, n: usize, a: &[Self], b: &[Self], c: &mut [Self]) {
+            dense(m, k, n, a, b, c);
+        }
+
+        fn product(a: Self, b: Self) -> Self {
+            a * b
+        }
+
+        fn sum(a: Self, b: Self) -> Self {
+            a + b
+        }
+    };
+}
+
 impl Number for f32 {
     const ZERO: f32 = 0.0;
 
@@ -93,17 +112,7 @@ impl Number for f32 {
         Tensor::new(dtype, dims, scalar::float_bytes(dtype, rounded))
     }
 
-    fn multiply(m: usize, k: usize, n: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
-        dense(m, k, n, a, b, c);
-    }
-
-    fn product(a: f32, b: f32) -> f32 {
-        a * b
-    }
-
-    fn sum(a: f32, b: f32) -> f32 {
-        a + b
-    }
+    machine_arithmetic!();
 }
 
 impl Number for f64 {
@@ -123,17 +132,7 @@ impl Number for f64 {
         Tensor::new(dtype, dims, bytes)
     }
 
-    fn multiply(m: usize, k: usize, n: usize, a: &[f64], b: &[f64], c: &mut [f64]) {
-        dense(m, k, n, a, b, c);
-    }
-
-    fn product(a: f64, b: f64) -> f64 {
-        a * b
-    }
-
-    fn sum(a: f64, b: f64) -> f64 {
-        a + b
-    }
+    machine_arithmetic!();
 }
 
 /// Integers wrap at 64 bits, which keeps the low bits of every narrower result right. A `pred` is any nonzero sum.
@@ -147,10 +146,6 @@ impl Number for i64 {
     fn into_tensor(values: Vec<i64>, dtype: DType, dims: &[usize]) -> Tensor {
         let wrapped = values.into_iter().map(|x| integer::wrap(dtype, x));
         Tensor::new(dtype, dims, scalar::integer_bytes(dtype, wrapped))
-    }
-
-    fn multiply(_: usize, k: usize, n: usize, a: &[i64], b: &[i64], c: &mut [i64]) {
-        plain(k, n, a, b, c);
     }
 
     fn product(a: i64, b: i64) -> i64 {
@@ -177,10 +172,6 @@ impl Number for scalar::complex::Complex {
         Tensor::new(dtype, dims, scalar::scalar_bytes(dtype, values.into_iter().map(convert)))
     }
 
-    fn multiply(_: usize, k: usize, n: usize, a: &[Self], b: &[Self], c: &mut [Self]) {
-        plain(k, n, a, b, c);
-    }
-
     fn product(a: Self, b: Self) -> Self {
         scalar::complex::mul(a, b)
     }
@@ -201,10 +192,6 @@ impl Number for (f32, f32) {
     fn into_tensor(values: Vec<Self>, dtype: DType, dims: &[usize]) -> Tensor {
         let wide = values.into_iter().map(|(re, im)| (re as f64, im as f64)).collect();
         scalar::complex::Complex::into_tensor(wide, dtype, dims)
-    }
-
-    fn multiply(_: usize, k: usize, n: usize, a: &[Self], b: &[Self], c: &mut [Self]) {
-        plain(k, n, a, b, c);
     }
 
     fn product(a: Self, b: Self) -> Self {

@@ -89,15 +89,20 @@ pub(super) struct Joined {
     pub call: Step,
 }
 
+/// The steps so far, and the places of products among them that may be joined, by what they make.
+#[derive(Clone, Copy)]
+pub(super) struct SoFar<'s> {
+    pub out: &'s [Option<Step>],
+    pub products: &'s BTreeMap<BufId, usize>,
+}
+
 /// Makes one call of a product's and a loop's behind it, where the loop was, in all steps.
 pub(super) trait Join {
     /// What a product that may be joined makes.
     fn product_of(&self, step: &Step) -> Option<BufId>;
 
-    /// The product among the steps so far that goes together with a step, and the call of both; `products` has the places of
-    /// those that may be joined, by what they make.
-    fn join(&mut self, out: &[Option<Step>], products: &BTreeMap<BufId, usize>, step: &Step)
-    -> Option<(usize, Joined)>;
+    /// The product among the steps so far that goes together with a step, and the call of both.
+    fn join(&mut self, made: SoFar<'_>, step: &Step) -> Option<(usize, Joined)>;
 
     /// A step with what is joined in the steps inside it.
     fn inside(&mut self, step: Step) -> Step {
@@ -109,7 +114,7 @@ pub(super) trait Join {
         let mut products: BTreeMap<BufId, usize> = BTreeMap::new();
         for step in steps {
             let step = self.inside(step);
-            if let Some((at, joined)) = self.join(&out, &products, &step) {
+            if let Some((at, joined)) = self.join(SoFar { out: &out, products: &products }, &step) {
                 out[at] = None;
                 out.extend(joined.before.into_iter().map(Some));
                 out.push(Some(joined.call));
@@ -154,12 +159,8 @@ impl Join for Finisher<'_> {
         free.then_some(*buf)
     }
 
-    fn join(
-        &mut self,
-        out: &[Option<Step>],
-        products: &BTreeMap<BufId, usize>,
-        step: &Step,
-    ) -> Option<(usize, Joined)> {
+    fn join(&mut self, made: SoFar<'_>, step: &Step) -> Option<(usize, Joined)> {
+        let SoFar { out, products } = made;
         let call = self.loop_of(step)?;
         if call.spec.outputs.len() != 1 || !call.spec.expr.reductions.is_empty() {
             return None;

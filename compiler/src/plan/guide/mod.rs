@@ -92,25 +92,22 @@ pub struct Guide {
 impl Guide {
     /// What a tile of an operation counts as; `None`: a pin does not allow it.
     pub fn weigh_tile(&self, pin: Option<TilePin>, c: &Contraction, t: &Tile, estimate: f64) -> Option<f64> {
-        if pin.is_some_and(|p| !p.allows(t)) {
-            return None;
-        }
-        let tuned = self.tuned.as_ref().and_then(|x| x.tiles.get(c));
-        if pin.is_none() && tuned.is_some_and(|best| best == t) {
-            return Some(0.0);
-        }
-        Some(self.cost.as_ref().map_or(estimate, |m| m.product(c, t, estimate)))
+        let best = self.tuned.as_ref().and_then(|x| x.tiles.get(c)) == Some(t);
+        weighed(pin.map(|p| p.allows(t)), best, || self.cost.as_ref().map_or(estimate, |m| m.product(c, t, estimate)))
     }
 
     /// What a cut of an operation's kernel counts as; `None`: a pin does not allow it.
     pub fn weigh_cut(&self, pin: Option<CutPin>, s: &BlockSpec, c: &BlockCut, estimate: u64) -> Option<u64> {
-        if pin.is_some_and(|p| !p.allows(c)) {
-            return None;
-        }
-        let tuned = self.tuned.as_ref().and_then(|x| x.cuts.get(s));
-        if pin.is_none() && tuned.is_some_and(|best| best == c) {
-            return Some(0);
-        }
-        Some(self.cost.as_ref().map_or(estimate, |m| m.blocks(s, c, estimate)))
+        let best = self.tuned.as_ref().and_then(|x| x.cuts.get(s)) == Some(c);
+        weighed(pin.map(|p| p.allows(c)), best, || self.cost.as_ref().map_or(estimate, |m| m.blocks(s, c, estimate)))
+    }
+}
+
+/// What a way counts as: nothing if tuning found it best and no pin asks for another, `None` if a pin does not allow it.
+fn weighed<N: Default>(allowed: Option<bool>, best: bool, estimate: impl FnOnce() -> N) -> Option<N> {
+    match allowed {
+        Some(false) => None,
+        None if best => Some(N::default()),
+        Some(true) | None => Some(estimate()),
     }
 }

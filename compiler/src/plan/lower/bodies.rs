@@ -31,6 +31,15 @@ const WINDOWS: u64 = 3;
 /// The part that they may take where no smaller ones would do.
 const ALL: (u64, u64) = (3, 4);
 
+/// How a body is done block by block: which of its arrays are streamed, in so many bytes of windows; its name and operation.
+#[derive(Clone, Copy)]
+pub(super) struct Streamed<'h> {
+    pub hbm: &'h [bool],
+    pub budget: u64,
+    pub name: &'h str,
+    pub op: u32,
+}
+
 impl<'a> Lower<'a> {
     /// Whether a node's array is needed in HBM and by nothing else: a result of the program, or what a collective sends.
     pub fn is_result(&self, r: &Region<'a>, id: NodeId) -> bool {
@@ -144,6 +153,7 @@ impl<'a> Lower<'a> {
             }
         }
         let budget = self.window_bytes();
+        let streamed = |hbm, budget| Streamed { hbm, budget, name, op };
         if self.push_fetch(&body, &args, &hbm, op) {
             return;
         }
@@ -153,13 +163,13 @@ impl<'a> Lower<'a> {
         // Those that need not be streamed may stand in the way.
         for (i, ways) in [&hbm, &large].into_iter().enumerate() {
             let new = i == 0 || large != hbm;
-            if new && ways.contains(&true) && self.push_blocks(&body, &args, (ways, budget), (name, op)) {
+            if new && ways.contains(&true) && self.push_blocks(&body, &args, streamed(ways, budget)) {
                 return;
             }
         }
         // Blocks of two dimensions are smaller than blocks of one.
         let smaller = if large.contains(&true) { parted(&body, self.chip) } else { Vec::new() };
-        if smaller.iter().any(|b| self.push_blocks(b, &args, (&large, budget), (name, op))) {
+        if smaller.iter().any(|b| self.push_blocks(b, &args, streamed(&large, budget))) {
             return;
         }
         // Reduced dimensions are cut where results stay in vector memory.
@@ -171,7 +181,7 @@ impl<'a> Lower<'a> {
         if read.contains(&true) && room {
             let whole = (read != large).then(|| body.clone());
             let mut ways = whole.into_iter().chain(tiled(&body, self.chip));
-            if ways.any(|b| self.push_blocks(&b, &args, (&read, budget), (name, op))) {
+            if ways.any(|b| self.push_blocks(&b, &args, streamed(&read, budget))) {
                 return;
             }
         }
@@ -181,7 +191,7 @@ impl<'a> Lower<'a> {
         let whole: u64 = args.iter().take(arrays).map(array).sum();
         let more = self.guide.scoped_vmem.is_none() && large.contains(&true) && whole > all;
         let mut bodies = std::iter::once(body.clone()).chain(smaller);
-        let done = more && bodies.any(|b| self.push_blocks(&b, &args, (&large, all), (name, op)));
+        let done = more && bodies.any(|b| self.push_blocks(&b, &args, streamed(&large, all)));
         if done {
             return;
         }
@@ -199,7 +209,7 @@ impl<'a> Lower<'a> {
         }
         if large.contains(&true)
             && whole > self.array_bytes()
-            && self.push_in_parts(&body, &args, (&large, all), (name, op))
+            && self.push_in_parts(&body, &args, streamed(&large, all))
         {
             return;
         }
@@ -241,14 +251,9 @@ impl<'a> Lower<'a> {
         (rows % whole == 0 && bytes % granule == 0).then_some(bytes / granule)
     }
 
-    /// Appends the call block by block, in so many bytes; `hbm` says which arrays are streamed. False if there is no way to.
-    pub(super) fn push_blocks(
-        &mut self,
-        body: &Body,
-        args: &[Arg],
-        (hbm, budget): (&[bool], u64),
-        (name, op): (&str, u32),
-    ) -> bool {
+    /// Appends the call block by block. False if there is no way to.
+    pub(super) fn push_blocks(&mut self, body: &Body, args: &[Arg], how: Streamed<'_>) -> bool {
+        let Streamed { hbm, budget, name, op } = how;
         let spec = self.block_spec(body, args, hbm);
         let (chip, guide, memo) = (self.chip, self.guide, self.memo);
         let pin = guide.schedule.cut(self.op_name(op));

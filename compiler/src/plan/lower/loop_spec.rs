@@ -184,12 +184,11 @@ fn pairs(f: &Fuser, is_reduced: &dyn Fn(usize) -> bool, sublanes: u64) -> Option
     (!both && of(d, columns) && of(columns, d)).then_some(d)
 }
 
+/// The kernel of a reduction, or what must be an array of its own first.
+type Reduced = Result<Fused<ReduceSpec>, Materialise>;
+
 /// The kernel of any other reduction.
-pub fn reduce_spec(
-    source: Source<'_>,
-    root: NodeId,
-    resolve: &mut dyn Resolve,
-) -> Result<Fused<ReduceSpec>, Materialise> {
+pub fn reduce_spec(source: Source<'_>, root: NodeId, resolve: &mut dyn Resolve) -> Reduced {
     let Source { module, comp, groups, chip } = source;
     let node = comp.node(root);
     let Op::Reduce { dims: reduced, body } = &node.op else { return Err(Materialise(root)) };
@@ -245,11 +244,7 @@ pub fn reduce_spec(
 
 /// The kernel of a window reduction without padding or base dilation, whose window leaves the last dimension alone.
 /// Its operands are arrays in lanes form.
-pub fn window_spec(
-    source: Source<'_>,
-    root: NodeId,
-    resolve: &mut dyn Resolve,
-) -> Result<Fused<ReduceSpec>, Materialise> {
+pub fn window_spec(source: Source<'_>, root: NodeId, resolve: &mut dyn Resolve) -> Reduced {
     let Source { module, comp, groups, chip } = source;
     let node = comp.node(root);
     let Op::ReduceWindow { window, body } = &node.op else { return Err(Materialise(root)) };

@@ -6,6 +6,7 @@
 //! destination: what is along lanes becomes rows first.
 
 use super::Lower;
+use super::bodies::Streamed;
 use super::moving::{Position, side};
 use crate::plan::step::{Arg, Use};
 use crate::plan::view::Form;
@@ -39,27 +40,21 @@ impl Lower<'_> {
     /// Appends a body whose blocks cannot be written without what is around them, or would be too large but for what they leave over:
     /// blocks that keep what is there, whole blocks and the rest of a move one after the other, or a move in parts that begin at the
     /// same lane each. False if there are none.
-    pub fn push_in_parts(
-        &mut self,
-        body: &Body,
-        args: &[Arg],
-        (hbm, budget): (&[bool], u64),
-        (name, op): (&str, u32),
-    ) -> bool {
+    pub(super) fn push_in_parts(&mut self, body: &Body, args: &[Arg], how: Streamed<'_>) -> bool {
         if !args.iter().any(|a| matches!(a, Arg::Array { usage: Use::Write, .. })) {
             return false;
         }
         let chip = self.chip;
         let kept: Vec<Arg> = args.iter().map(|a| written(a, Use::Update)).collect();
         let mut bodies = std::iter::once(body.clone()).chain(parted(body, chip));
-        if bodies.any(|b| self.push_blocks(&b, &kept, (hbm, budget), (name, op))) {
+        if bodies.any(|b| self.push_blocks(&b, &kept, how)) {
             return true;
         }
         let before: Vec<Arg> = args.iter().map(|a| written(a, Use::First)).collect();
         for (first, rest) in divisible(body, chip) {
             let mut bodies = parted(&first, chip).into_iter().chain([first]);
-            if bodies.any(|b| self.push_blocks(&b, &before, (hbm, budget), (name, op))) {
-                self.push_body(rest, kept, name, op, &[false]);
+            if bodies.any(|b| self.push_blocks(&b, &before, how)) {
+                self.push_body(rest, kept, how.name, how.op, &[false]);
                 return true;
             }
         }
@@ -68,7 +63,7 @@ impl Lower<'_> {
             let before = self.steps.len();
             let done = parts.iter().all(|part| {
                 let mut bodies = std::iter::once(part.clone()).chain(parted(part, chip));
-                bodies.any(|b| self.push_blocks(&b, &kept, (hbm, budget), (name, op)))
+                bodies.any(|b| self.push_blocks(&b, &kept, how))
             });
             if !done {
                 self.steps.truncate(before);
