@@ -3,10 +3,8 @@
 //! Fields stand in the order of the C interface, version 0.112; sizes and last offsets are proved below.
 
 use super::common::BufferMemoryLayout;
-use super::same;
 use crate::ffi::handle::{Buffer, Device, Event, Memory};
 use std::ffi::c_void;
-use std::mem::offset_of;
 
 #[repr(C)]
 pub struct BufferDestroyArgs {
@@ -195,39 +193,27 @@ pub struct BufferBitcastArgs {
     pub out_buffer: *mut Buffer,
 }
 
-const _: () = {
-    same::<BufferDestroyArgs>(24, offset_of!(BufferDestroyArgs, buffer), 16);
-    same::<BufferElementTypeArgs>(32, offset_of!(BufferElementTypeArgs, kind), 24);
-    same::<BufferDimensionsArgs>(40, offset_of!(BufferDimensionsArgs, num_dims), 32);
-    same::<BufferUnpaddedDimensionsArgs>(40, offset_of!(BufferUnpaddedDimensionsArgs, num_dims), 32);
-    same::<BufferDynamicDimensionIndicesArgs>(40, offset_of!(BufferDynamicDimensionIndicesArgs, num_dynamic_dims), 32);
-    same::<BufferGetMemoryLayoutArgs>(104, offset_of!(BufferGetMemoryLayoutArgs, layout), 24);
-    same::<BufferOnDeviceSizeInBytesArgs>(32, offset_of!(BufferOnDeviceSizeInBytesArgs, on_device_size_in_bytes), 24);
-    same::<BufferDeviceArgs>(32, offset_of!(BufferDeviceArgs, device), 24);
-    same::<BufferMemoryArgs>(32, offset_of!(BufferMemoryArgs, memory), 24);
-    same::<BufferDeleteArgs>(24, offset_of!(BufferDeleteArgs, buffer), 16);
-    same::<BufferIsDeletedArgs>(32, offset_of!(BufferIsDeletedArgs, is_deleted), 24);
-    same::<BufferCopyToDeviceArgs>(40, offset_of!(BufferCopyToDeviceArgs, dst_buffer), 32);
-    same::<BufferCopyToMemoryArgs>(40, offset_of!(BufferCopyToMemoryArgs, dst_buffer), 32);
-    same::<BufferToHostBufferArgs>(56, offset_of!(BufferToHostBufferArgs, event), 48);
-    same::<BufferCopyRawToHostArgs>(56, offset_of!(BufferCopyRawToHostArgs, event), 48);
-    same::<BufferIsOnCpuArgs>(32, offset_of!(BufferIsOnCpuArgs, is_on_cpu), 24);
-    same::<BufferReadyEventArgs>(32, offset_of!(BufferReadyEventArgs, event), 24);
-    same::<BufferUnsafePointerArgs>(32, offset_of!(BufferUnsafePointerArgs, buffer_pointer), 24);
-    same::<BufferIncreaseExternalReferenceCountArgs>(
-        24,
-        offset_of!(BufferIncreaseExternalReferenceCountArgs, buffer),
-        16,
-    );
-    same::<BufferDecreaseExternalReferenceCountArgs>(
-        24,
-        offset_of!(BufferDecreaseExternalReferenceCountArgs, buffer),
-        16,
-    );
-    same::<BufferOpaqueDeviceMemoryDataPointerArgs>(
-        32,
-        offset_of!(BufferOpaqueDeviceMemoryDataPointerArgs, device_memory_ptr),
-        24,
-    );
-    same::<BufferBitcastArgs>(64, offset_of!(BufferBitcastArgs, out_buffer), 56);
-};
+layouts! {
+    BufferDestroyArgs: 24, buffer at 16;
+    BufferElementTypeArgs: 32, kind at 24;
+    BufferDimensionsArgs: 40, num_dims at 32;
+    BufferUnpaddedDimensionsArgs: 40, num_dims at 32;
+    BufferDynamicDimensionIndicesArgs: 40, num_dynamic_dims at 32;
+    BufferGetMemoryLayoutArgs: 104, layout at 24;
+    BufferOnDeviceSizeInBytesArgs: 32, on_device_size_in_bytes at 24;
+    BufferDeviceArgs: 32, device at 24;
+    BufferMemoryArgs: 32, memory at 24;
+    BufferDeleteArgs: 24, buffer at 16;
+    BufferIsDeletedArgs: 32, is_deleted at 24;
+    BufferCopyToDeviceArgs: 40, dst_buffer at 32;
+    BufferCopyToMemoryArgs: 40, dst_buffer at 32;
+    BufferToHostBufferArgs: 56, event at 48;
+    BufferCopyRawToHostArgs: 56, event at 48;
+    BufferIsOnCpuArgs: 32, is_on_cpu at 24;
+    BufferReadyEventArgs: 32, event at 24;
+    BufferUnsafePointerArgs: 32, buffer_pointer at 24;
+    BufferIncreaseExternalReferenceCountArgs: 24, buffer at 16;
+    BufferDecreaseExternalReferenceCountArgs: 24, buffer at 16;
+    BufferOpaqueDeviceMemoryDataPointerArgs: 32, device_memory_ptr at 24;
+    BufferBitcastArgs: 64, out_buffer at 56;
+}

@@ -2,10 +2,8 @@
 //!
 //! Fields stand in the order of the C interface, version 0.112; sizes and last offsets are proved below.
 
-use super::same;
 use crate::ffi::handle::{Event, Failure, Memory};
 use std::ffi::{c_char, c_void};
-use std::mem::offset_of;
 
 #[repr(C)]
 pub struct NamedValue {
@@ -228,28 +226,28 @@ pub union MemoryLayoutUnion {
     pub strides: std::mem::ManuallyDrop<BufferMemoryLayoutStrides>,
 }
 
-const _: () = {
-    same::<NamedValue>(56, offset_of!(NamedValue, value_size), 48);
-    same::<Program>(48, offset_of!(Program, format_size), 40);
-    same::<BufferMemoryLayoutTiled>(56, offset_of!(BufferMemoryLayoutTiled, num_tiles), 48);
-    same::<BufferMemoryLayoutStrides>(32, offset_of!(BufferMemoryLayoutStrides, num_byte_strides), 24);
-    same::<BufferMemoryLayout>(80, offset_of!(BufferMemoryLayout, kind), 72);
-    same::<ExecuteOptions>(144, offset_of!(ExecuteOptions, num_hlo_output_callbacks), 136);
-    same::<LogicalDeviceIds>(8, offset_of!(LogicalDeviceIds, partition), 4);
-    same::<ErrorFunctionTable>(56, offset_of!(ErrorFunctionTable, for_each_payload), 48);
-    same::<MemoryFunctionTable>(40, offset_of!(MemoryFunctionTable, set_user_data), 32);
-    same::<ApiVersion>(24, offset_of!(ApiVersion, minor_version), 20);
-    same::<ErrorDestroyArgs>(24, offset_of!(ErrorDestroyArgs, error), 16);
-    same::<ErrorMessageArgs>(40, offset_of!(ErrorMessageArgs, message_size), 32);
-    same::<ErrorGetCodeArgs>(32, offset_of!(ErrorGetCodeArgs, code), 24);
-    same::<ErrorForEachPayloadArgs>(40, offset_of!(ErrorForEachPayloadArgs, user_arg), 32);
-    same::<PluginInitializeArgs>(16, offset_of!(PluginInitializeArgs, extension_start), 8);
-    same::<PluginAttributesArgs>(32, offset_of!(PluginAttributesArgs, num_attributes), 24);
-    same::<EventDestroyArgs>(24, offset_of!(EventDestroyArgs, event), 16);
-    same::<EventIsReadyArgs>(32, offset_of!(EventIsReadyArgs, is_ready), 24);
-    same::<EventErrorArgs>(24, offset_of!(EventErrorArgs, event), 16);
-    same::<EventAwaitArgs>(24, offset_of!(EventAwaitArgs, event), 16);
-    same::<EventOnReadyArgs>(40, offset_of!(EventOnReadyArgs, user_arg), 32);
-    same::<EventCreateArgs>(24, offset_of!(EventCreateArgs, event), 16);
-    same::<EventSetArgs>(48, offset_of!(EventSetArgs, error_message_size), 40);
-};
+layouts! {
+    NamedValue: 56, value_size at 48;
+    Program: 48, format_size at 40;
+    BufferMemoryLayoutTiled: 56, num_tiles at 48;
+    BufferMemoryLayoutStrides: 32, num_byte_strides at 24;
+    BufferMemoryLayout: 80, kind at 72;
+    ExecuteOptions: 144, num_hlo_output_callbacks at 136;
+    LogicalDeviceIds: 8, partition at 4;
+    ErrorFunctionTable: 56, for_each_payload at 48;
+    MemoryFunctionTable: 40, set_user_data at 32;
+    ApiVersion: 24, minor_version at 20;
+    ErrorDestroyArgs: 24, error at 16;
+    ErrorMessageArgs: 40, message_size at 32;
+    ErrorGetCodeArgs: 32, code at 24;
+    ErrorForEachPayloadArgs: 40, user_arg at 32;
+    PluginInitializeArgs: 16, extension_start at 8;
+    PluginAttributesArgs: 32, num_attributes at 24;
+    EventDestroyArgs: 24, event at 16;
+    EventIsReadyArgs: 32, is_ready at 24;
+    EventErrorArgs: 24, event at 16;
+    EventAwaitArgs: 24, event at 16;
+    EventOnReadyArgs: 40, user_arg at 32;
+    EventCreateArgs: 24, event at 16;
+    EventSetArgs: 48, error_message_size at 40;
+}

@@ -3,10 +3,8 @@
 //! Fields stand in the order of the C interface, version 0.112; sizes and last offsets are proved below.
 
 use super::common::{BufferMemoryLayout, NamedValue, Program};
-use super::same;
 use crate::ffi::handle::{Buffer, Client, Device, Event, Executable, LoadedExecutable, Memory};
 use std::ffi::{c_char, c_void};
-use std::mem::offset_of;
 
 #[repr(C)]
 pub struct ClientCreateArgs {
@@ -403,66 +401,46 @@ pub struct TopologyDescriptionFingerprintArgs {
     pub fingerprint: u64,
 }
 
-const _: () = {
-    same::<ClientCreateArgs>(88, offset_of!(ClientCreateArgs, kv_try_get_user_arg), 80);
-    same::<ClientDestroyArgs>(24, offset_of!(ClientDestroyArgs, client), 16);
-    same::<ClientPlatformNameArgs>(40, offset_of!(ClientPlatformNameArgs, platform_name_size), 32);
-    same::<ClientProcessIndexArgs>(32, offset_of!(ClientProcessIndexArgs, process_index), 24);
-    same::<ClientPlatformVersionArgs>(40, offset_of!(ClientPlatformVersionArgs, platform_version_size), 32);
-    same::<ClientTopologyDescriptionArgs>(32, offset_of!(ClientTopologyDescriptionArgs, topology), 24);
-    same::<ClientDevicesArgs>(40, offset_of!(ClientDevicesArgs, num_devices), 32);
-    same::<ClientAddressableDevicesArgs>(40, offset_of!(ClientAddressableDevicesArgs, num_addressable_devices), 32);
-    same::<ClientLookupDeviceArgs>(40, offset_of!(ClientLookupDeviceArgs, device), 32);
-    same::<ClientLookupAddressableDeviceArgs>(
-        40,
-        offset_of!(ClientLookupAddressableDeviceArgs, addressable_device),
-        32,
-    );
-    same::<ClientAddressableMemoriesArgs>(40, offset_of!(ClientAddressableMemoriesArgs, num_addressable_memories), 32);
-    same::<ClientCompileArgs>(56, offset_of!(ClientCompileArgs, executable), 48);
-    same::<ClientLoadArgs>(56, offset_of!(ClientLoadArgs, loaded_executable), 48);
-    same::<ClientDefaultDeviceAssignmentArgs>(
-        48,
-        offset_of!(ClientDefaultDeviceAssignmentArgs, default_assignment),
-        40,
-    );
-    same::<ClientBufferFromHostBufferArgs>(120, offset_of!(ClientBufferFromHostBufferArgs, buffer), 112);
-    same::<DeviceDescriptionIdArgs>(32, offset_of!(DeviceDescriptionIdArgs, id), 24);
-    same::<DeviceDescriptionProcessIndexArgs>(32, offset_of!(DeviceDescriptionProcessIndexArgs, process_index), 24);
-    same::<DeviceDescriptionAttributesArgs>(40, offset_of!(DeviceDescriptionAttributesArgs, attributes), 32);
-    same::<DeviceDescriptionKindArgs>(40, offset_of!(DeviceDescriptionKindArgs, device_kind_size), 32);
-    same::<DeviceDescriptionDebugStringArgs>(40, offset_of!(DeviceDescriptionDebugStringArgs, debug_string_size), 32);
-    same::<DeviceDescriptionToStringArgs>(40, offset_of!(DeviceDescriptionToStringArgs, to_string_size), 32);
-    same::<DeviceGetDescriptionArgs>(32, offset_of!(DeviceGetDescriptionArgs, device_description), 24);
-    same::<DeviceIsAddressableArgs>(32, offset_of!(DeviceIsAddressableArgs, is_addressable), 24);
-    same::<DeviceLocalHardwareIdArgs>(32, offset_of!(DeviceLocalHardwareIdArgs, local_hardware_id), 24);
-    same::<DeviceAddressableMemoriesArgs>(40, offset_of!(DeviceAddressableMemoriesArgs, num_memories), 32);
-    same::<DeviceDefaultMemoryArgs>(32, offset_of!(DeviceDefaultMemoryArgs, memory), 24);
-    same::<DeviceMemoryStatsArgs>(192, offset_of!(DeviceMemoryStatsArgs, peak_pool_bytes_is_set), 184);
-    same::<DeviceClearMemoryStatsArgs>(24, offset_of!(DeviceClearMemoryStatsArgs, device), 16);
-    same::<DeviceGetAttributesArgs>(56, offset_of!(DeviceGetAttributesArgs, attributes_deleter), 48);
-    same::<MemoryIdArgs>(32, offset_of!(MemoryIdArgs, id), 24);
-    same::<MemoryKindArgs>(40, offset_of!(MemoryKindArgs, kind_size), 32);
-    same::<MemoryKindIdArgs>(32, offset_of!(MemoryKindIdArgs, kind_id), 24);
-    same::<MemoryDebugStringArgs>(40, offset_of!(MemoryDebugStringArgs, debug_string_size), 32);
-    same::<MemoryToStringArgs>(40, offset_of!(MemoryToStringArgs, to_string_size), 32);
-    same::<MemoryAddressableByDevicesArgs>(40, offset_of!(MemoryAddressableByDevicesArgs, num_devices), 32);
-    same::<TopologyDescriptionDestroyArgs>(24, offset_of!(TopologyDescriptionDestroyArgs, topology), 16);
-    same::<TopologyDescriptionPlatformNameArgs>(
-        40,
-        offset_of!(TopologyDescriptionPlatformNameArgs, platform_name_size),
-        32,
-    );
-    same::<TopologyDescriptionPlatformVersionArgs>(
-        40,
-        offset_of!(TopologyDescriptionPlatformVersionArgs, platform_version_size),
-        32,
-    );
-    same::<TopologyDescriptionGetDeviceDescriptionsArgs>(
-        40,
-        offset_of!(TopologyDescriptionGetDeviceDescriptionsArgs, num_descriptions),
-        32,
-    );
-    same::<TopologyDescriptionAttributesArgs>(40, offset_of!(TopologyDescriptionAttributesArgs, num_attributes), 32);
-    same::<TopologyDescriptionFingerprintArgs>(32, offset_of!(TopologyDescriptionFingerprintArgs, fingerprint), 24);
-};
+layouts! {
+    ClientCreateArgs: 88, kv_try_get_user_arg at 80;
+    ClientDestroyArgs: 24, client at 16;
+    ClientPlatformNameArgs: 40, platform_name_size at 32;
+    ClientProcessIndexArgs: 32, process_index at 24;
+    ClientPlatformVersionArgs: 40, platform_version_size at 32;
+    ClientTopologyDescriptionArgs: 32, topology at 24;
+    ClientDevicesArgs: 40, num_devices at 32;
+    ClientAddressableDevicesArgs: 40, num_addressable_devices at 32;
+    ClientLookupDeviceArgs: 40, device at 32;
+    ClientLookupAddressableDeviceArgs: 40, addressable_device at 32;
+    ClientAddressableMemoriesArgs: 40, num_addressable_memories at 32;
+    ClientCompileArgs: 56, executable at 48;
+    ClientLoadArgs: 56, loaded_executable at 48;
+    ClientDefaultDeviceAssignmentArgs: 48, default_assignment at 40;
+    ClientBufferFromHostBufferArgs: 120, buffer at 112;
+    DeviceDescriptionIdArgs: 32, id at 24;
+    DeviceDescriptionProcessIndexArgs: 32, process_index at 24;
+    DeviceDescriptionAttributesArgs: 40, attributes at 32;
+    DeviceDescriptionKindArgs: 40, device_kind_size at 32;
+    DeviceDescriptionDebugStringArgs: 40, debug_string_size at 32;
+    DeviceDescriptionToStringArgs: 40, to_string_size at 32;
+    DeviceGetDescriptionArgs: 32, device_description at 24;
+    DeviceIsAddressableArgs: 32, is_addressable at 24;
+    DeviceLocalHardwareIdArgs: 32, local_hardware_id at 24;
+    DeviceAddressableMemoriesArgs: 40, num_memories at 32;
+    DeviceDefaultMemoryArgs: 32, memory at 24;
+    DeviceMemoryStatsArgs: 192, peak_pool_bytes_is_set at 184;
+    DeviceClearMemoryStatsArgs: 24, device at 16;
+    DeviceGetAttributesArgs: 56, attributes_deleter at 48;
+    MemoryIdArgs: 32, id at 24;
+    MemoryKindArgs: 40, kind_size at 32;
+    MemoryKindIdArgs: 32, kind_id at 24;
+    MemoryDebugStringArgs: 40, debug_string_size at 32;
+    MemoryToStringArgs: 40, to_string_size at 32;
+    MemoryAddressableByDevicesArgs: 40, num_devices at 32;
+    TopologyDescriptionDestroyArgs: 24, topology at 16;
+    TopologyDescriptionPlatformNameArgs: 40, platform_name_size at 32;
+    TopologyDescriptionPlatformVersionArgs: 40, platform_version_size at 32;
+    TopologyDescriptionGetDeviceDescriptionsArgs: 40, num_descriptions at 32;
+    TopologyDescriptionAttributesArgs: 40, num_attributes at 32;
+    TopologyDescriptionFingerprintArgs: 32, fingerprint at 24;
+}

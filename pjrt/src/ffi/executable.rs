@@ -3,10 +3,8 @@
 //! Fields stand in the order of the C interface, version 0.112; sizes and last offsets are proved below.
 
 use super::common::{ExecuteOptions, LogicalDeviceIds, NamedValue, Program};
-use super::same;
 use crate::ffi::handle::{Buffer, Client, Device, Event, Executable, LoadedExecutable};
 use std::ffi::{c_char, c_void};
-use std::mem::offset_of;
 
 #[repr(C)]
 pub struct ExecuteContextCreateArgs {
@@ -274,65 +272,33 @@ pub struct LoadedExecutableFingerprintArgs {
     pub executable_fingerprint_size: usize,
 }
 
-const _: () = {
-    same::<ExecuteContextCreateArgs>(24, offset_of!(ExecuteContextCreateArgs, context), 16);
-    same::<ExecuteContextDestroyArgs>(24, offset_of!(ExecuteContextDestroyArgs, context), 16);
-    same::<ExecutableDestroyArgs>(24, offset_of!(ExecutableDestroyArgs, executable), 16);
-    same::<ExecutableNameArgs>(40, offset_of!(ExecutableNameArgs, executable_name_size), 32);
-    same::<ExecutableNumReplicasArgs>(32, offset_of!(ExecutableNumReplicasArgs, num_replicas), 24);
-    same::<ExecutableNumPartitionsArgs>(32, offset_of!(ExecutableNumPartitionsArgs, num_partitions), 24);
-    same::<ExecutableNumOutputsArgs>(32, offset_of!(ExecutableNumOutputsArgs, num_outputs), 24);
-    same::<ExecutableSizeOfGeneratedCodeInBytesArgs>(
-        32,
-        offset_of!(ExecutableSizeOfGeneratedCodeInBytesArgs, size_in_bytes),
-        24,
-    );
-    same::<ExecutableGetCostAnalysisArgs>(40, offset_of!(ExecutableGetCostAnalysisArgs, properties), 32);
-    same::<ExecutableOutputMemoryKindsArgs>(48, offset_of!(ExecutableOutputMemoryKindsArgs, memory_kind_sizes), 40);
-    same::<ExecutableParameterMemoryKindsArgs>(
-        48,
-        offset_of!(ExecutableParameterMemoryKindsArgs, memory_kind_sizes),
-        40,
-    );
-    same::<ExecutableOptimizedProgramArgs>(32, offset_of!(ExecutableOptimizedProgramArgs, program), 24);
-    same::<ExecutableSerializeArgs>(56, offset_of!(ExecutableSerializeArgs, serialized_executable_deleter), 48);
-    same::<ExecutableOutputElementTypesArgs>(40, offset_of!(ExecutableOutputElementTypesArgs, num_output_types), 32);
-    same::<ExecutableOutputDimensionsArgs>(48, offset_of!(ExecutableOutputDimensionsArgs, dim_sizes), 40);
-    same::<ExecutableFingerprintArgs>(40, offset_of!(ExecutableFingerprintArgs, executable_fingerprint_size), 32);
-    same::<ExecutableGetCompiledMemoryStatsArgs>(
-        144,
-        offset_of!(ExecutableGetCompiledMemoryStatsArgs, peak_unpadded_heap_bytes),
-        136,
-    );
-    same::<ExecutableGetCompileOptionsArgs>(
-        56,
-        offset_of!(ExecutableGetCompileOptionsArgs, serialized_compile_options_deleter),
-        48,
-    );
-    same::<ExecutableDeserializeAndLoadArgs>(72, offset_of!(ExecutableDeserializeAndLoadArgs, load_options), 64);
-    same::<LoadedExecutableDestroyArgs>(24, offset_of!(LoadedExecutableDestroyArgs, executable), 16);
-    same::<LoadedExecutableGetExecutableArgs>(32, offset_of!(LoadedExecutableGetExecutableArgs, executable), 24);
-    same::<LoadedExecutableAddressableDevicesArgs>(
-        40,
-        offset_of!(LoadedExecutableAddressableDevicesArgs, num_addressable_devices),
-        32,
-    );
-    same::<LoadedExecutableAddressableDeviceLogicalIdsArgs>(
-        40,
-        offset_of!(LoadedExecutableAddressableDeviceLogicalIdsArgs, num_addressable_device_logical_ids),
-        32,
-    );
-    same::<LoadedExecutableGetDeviceAssignmentArgs>(
-        56,
-        offset_of!(LoadedExecutableGetDeviceAssignmentArgs, serialized_device_assignment_deleter),
-        48,
-    );
-    same::<LoadedExecutableDeleteArgs>(24, offset_of!(LoadedExecutableDeleteArgs, executable), 16);
-    same::<LoadedExecutableIsDeletedArgs>(32, offset_of!(LoadedExecutableIsDeletedArgs, is_deleted), 24);
-    same::<LoadedExecutableExecuteArgs>(80, offset_of!(LoadedExecutableExecuteArgs, execute_device), 72);
-    same::<LoadedExecutableFingerprintArgs>(
-        40,
-        offset_of!(LoadedExecutableFingerprintArgs, executable_fingerprint_size),
-        32,
-    );
-};
+layouts! {
+    ExecuteContextCreateArgs: 24, context at 16;
+    ExecuteContextDestroyArgs: 24, context at 16;
+    ExecutableDestroyArgs: 24, executable at 16;
+    ExecutableNameArgs: 40, executable_name_size at 32;
+    ExecutableNumReplicasArgs: 32, num_replicas at 24;
+    ExecutableNumPartitionsArgs: 32, num_partitions at 24;
+    ExecutableNumOutputsArgs: 32, num_outputs at 24;
+    ExecutableSizeOfGeneratedCodeInBytesArgs: 32, size_in_bytes at 24;
+    ExecutableGetCostAnalysisArgs: 40, properties at 32;
+    ExecutableOutputMemoryKindsArgs: 48, memory_kind_sizes at 40;
+    ExecutableParameterMemoryKindsArgs: 48, memory_kind_sizes at 40;
+    ExecutableOptimizedProgramArgs: 32, program at 24;
+    ExecutableSerializeArgs: 56, serialized_executable_deleter at 48;
+    ExecutableOutputElementTypesArgs: 40, num_output_types at 32;
+    ExecutableOutputDimensionsArgs: 48, dim_sizes at 40;
+    ExecutableFingerprintArgs: 40, executable_fingerprint_size at 32;
+    ExecutableGetCompiledMemoryStatsArgs: 144, peak_unpadded_heap_bytes at 136;
+    ExecutableGetCompileOptionsArgs: 56, serialized_compile_options_deleter at 48;
+    ExecutableDeserializeAndLoadArgs: 72, load_options at 64;
+    LoadedExecutableDestroyArgs: 24, executable at 16;
+    LoadedExecutableGetExecutableArgs: 32, executable at 24;
+    LoadedExecutableAddressableDevicesArgs: 40, num_addressable_devices at 32;
+    LoadedExecutableAddressableDeviceLogicalIdsArgs: 40, num_addressable_device_logical_ids at 32;
+    LoadedExecutableGetDeviceAssignmentArgs: 56, serialized_device_assignment_deleter at 48;
+    LoadedExecutableDeleteArgs: 24, executable at 16;
+    LoadedExecutableIsDeletedArgs: 32, is_deleted at 24;
+    LoadedExecutableExecuteArgs: 80, execute_device at 72;
+    LoadedExecutableFingerprintArgs: 40, executable_fingerprint_size at 32;
+}

@@ -1,13 +1,18 @@
 //! The structures of the PJRT C interface (version 0.112), by hand.
 
+/// Proves at compile time that structures are laid out as in C, a row each: its size, a field (most often the last), and where
+/// that stands.
+macro_rules! layouts {
+    ($($of:ident: $size:literal, $field:ident at $offset:literal;)+) => {
+        const _: () = {$(
+            assert!(size_of::<$of>() == $size, "a structure's size differs from C's");
+            assert!(std::mem::offset_of!($of, $field) == $offset, "a structure's field stands elsewhere in C");
+        )+};
+    };
+}
+
 pub mod buffer;
 pub mod common;
 pub mod device;
 pub mod executable;
 pub mod handle;
-
-/// Proves at compile time that a structure is laid out as in C: its size, and where its last field stands.
-pub(crate) const fn same<T>(size: usize, last: usize, expected: usize) {
-    assert!(size_of::<T>() == size, "a structure's size differs from C's");
-    assert!(last == expected, "a structure's last field stands elsewhere in C");
-}
