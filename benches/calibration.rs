@@ -11,8 +11,8 @@ use serde::Deserialize;
 use systole_isa::ChipConfig;
 use systole_isa::chip::Quantity;
 use systole_isa::program::PodShape;
-use systole_runtime::pod::{self, PodOptions};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, Ran, RunOptions, generate, report, source};
+use systole_runtime::pod::{self, Attached, PodOptions};
+use systole_runtime::{Client, CompileOptions, Mode, Ran, RunOptions, generate, report, source};
 
 #[derive(Deserialize)]
 struct Calibration {
@@ -256,8 +256,8 @@ fn simulate_one(client: &Client, text: &str, compile: &CompileOptions) -> Result
     let exe = client.load(program.map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
     let inputs = generate::placeholders(&exe.program, 0);
     let options = RunOptions::new(Mode::TimingOnly);
-    let (mut none, pods) = (NoObserver, PodOptions::default());
-    let done = client.run_pod(&exe, &[inputs], &options, &pods, &mut none, &mut [], Vec::new());
+    let pods = PodOptions::default();
+    let done = client.run_pod(&exe, &[inputs], &options, &pods, Attached::default());
     let done = done.map_err(|e| e.to_string())?;
     let r = report(&Ran::new(&exe.program.name, client.chip(), &exe.program, Mode::TimingOnly), &done.run);
     Ok((r.time_s * 1e6, r.peak_share, r.bound))

@@ -8,7 +8,8 @@ use systole_runtime::profile::{Level, Limits, Profile, Recorder, Run};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
-    Client, Mode, NoObserver, Observer, PodOptions, Queues, Ran, RunOptions, RuntimeError, Setup, generate, pod,
+    Attached, Client, Mode, NoObserver, Observer, PodOptions, Queues, Ran, RunOptions, RuntimeError, Setup, generate,
+    pod,
 };
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -77,7 +78,13 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
         all_devices: flags.all_devices || devices > 1 && p.meta.devices.len() > 1,
         faults: flags.fault.iter().map(|f| pod::link_fault(f)).collect::<Result<_, _>>()?,
     };
-    let done = client.run_pod(&exe, &[inputs], &options, &pod, &mut NoObserver, &mut queues, watchers)?;
+    let done = client.run_pod(
+        &exe,
+        &[inputs],
+        &options,
+        &pod,
+        Attached { queues: &mut queues, watchers, ..Attached::default() },
+    )?;
     let setup = Setup {
         seed: p.setup().seed.or(p.setup().inputs.as_ref().map(|_| 0)),
         flags: p.setup().flags.clone(),

@@ -13,8 +13,8 @@ use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::spmd::{self, Parts, Unsaid};
 use systole_runtime::{
-    Array, Client, CompileOptions, Executable, Inputs, Mode, Observer, PodFinished, Queues, Ran, RuntimeError, Setup,
-    generate, memory, npz,
+    Array, Attached, Client, CompileOptions, Executable, Inputs, Mode, Observer, PodFinished, Queues, Ran,
+    RuntimeError, Setup, generate, memory, npz,
 };
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -510,7 +510,8 @@ impl Ready {
         let start = Instant::now();
         let mut queues = queued(args.infeed.as_deref(), self.devices())?;
         let (of, pod) = (|d| inputs.of(d), args.pod_options()?);
-        let done = self.client.finish_pod(&self.exe, &of, &options, &pod, observer, &mut queues, watchers)?;
+        let attached = Attached { observer: Some(observer), queues: &mut queues, watchers };
+        let done = self.client.finish_pod(&self.exe, &of, &options, &pod, attached)?;
         self.outfeed = given(queues);
         self.host.simulate_s = start.elapsed().as_secs_f64();
         self.host.cycles_per_s = done.run.cycles() as f64 / self.host.simulate_s.max(1e-9);

@@ -2,7 +2,7 @@
 
 use crate::collect;
 use crate::executable::Executable;
-use systole_runtime::{Mode, NoObserver, PodOptions, PodRun, Queues, RunOptions, generate, report};
+use systole_runtime::{Attached, Mode, PodOptions, PodRun, Queues, RunOptions, generate, report};
 
 /// Named costs: XLA's names where there are some. Cycles are left out where they depend on the data.
 pub(crate) fn analysis(e: &Executable) -> &[(String, f32)] {
@@ -30,6 +30,12 @@ fn timed(e: &Executable) -> Option<PodRun> {
     let options = RunOptions::new(Mode::TimingOnly);
     let mut queues = vec![Queues::default(); e.facts.replicas * e.facts.partitions];
     let pod = PodOptions::default();
-    let run = e.client.runtime.run_pod(&e.exe, &[inputs], &options, &pod, &mut NoObserver, &mut queues, Vec::new());
+    let run = e.client.runtime.run_pod(
+        &e.exe,
+        &[inputs],
+        &options,
+        &pod,
+        Attached { queues: &mut queues, ..Attached::default() },
+    );
     run.ok().map(|r| r.run)
 }

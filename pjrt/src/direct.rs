@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use systole_runtime::profile::{Profile, write};
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
-    Array, CompileOptions, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, export, report,
+    Array, Attached, CompileOptions, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, export, report,
 };
 
 /// What a run is asked for.
@@ -75,8 +75,8 @@ fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error>
         .collect();
     let watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
     let (options, pod) = (RunOptions::new(mode), PodOptions::default());
-    let (mut queues, mut none) = ([Queues::default()], NoObserver);
-    let done = client.runtime.run_pod(&exe, &[inputs.to_vec()], &options, &pod, &mut none, &mut queues, watchers)?;
+    let attached = Attached { queues: &mut [Queues::default()], watchers, ..Attached::default() };
+    let done = client.runtime.run_pod(&exe, &[inputs.to_vec()], &options, &pod, attached)?;
     let recorded: Vec<_> = recorders.into_iter().map(|r| r.finish()).collect();
     let ran = collect::ran(client.runtime.chip(), &exe.program, &facts, mode);
     let profile = (!recorded.is_empty()).then(|| write(&collect::profiled(&ran, &done.run, recorded)));

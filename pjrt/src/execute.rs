@@ -10,7 +10,7 @@ use crate::executable::{Executable, LoadedExecutable};
 use crate::live;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use systole_runtime::{Array, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, RuntimeError};
+use systole_runtime::{Array, Attached, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, RuntimeError};
 
 /// What a run gives back at once: buffers by device and result, and an event for each device.
 pub(crate) struct Started {
@@ -125,7 +125,7 @@ impl Run {
         let mut queues = vec![Queues::default(); inputs.len()];
         let pod = PodOptions { all_devices: true, ..PodOptions::default() };
         let mut done = client
-            .run_pod(exe, &inputs, &options, &pod, &mut NoObserver, &mut queues, watchers)
+            .run_pod(exe, &inputs, &options, &pod, Attached { queues: &mut queues, watchers, ..Attached::default() })
             .map_err(|e| self.explained(e))?;
         let recorded = recorders.into_iter().map(|r| r.finish()).collect();
         collect::keep(&self.program, self.mode, recorded, &done.run, shown);

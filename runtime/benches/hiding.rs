@@ -6,8 +6,8 @@
 //! `x2.5`: products that take 2.5 times as long as the collective.
 
 use systole_isa::program::PodShape;
-use systole_runtime::pod::{self, PodOptions};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions, generate};
+use systole_runtime::pod::{self, Attached, PodOptions};
+use systole_runtime::{Client, CompileOptions, Mode, RunOptions, generate};
 
 const PODS: [(&str, &str, u32); 9] = [
     ("tpu-v4", "2x2x2", 8),
@@ -80,7 +80,7 @@ impl Case {
         let exe = c.compile_text(&self.text(product, collective), &options).map_err(|e| e.to_string())?;
         let inputs = vec![generate::placeholders(&exe.program, 0)];
         let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
-        let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
+        let done = c.run_pod(&exe, &inputs, &options, &pods, Attached::default());
         let done = done.map_err(|e| e.to_string())?;
         Ok(done.run.devices.iter().map(|d| d.cycles).max().unwrap_or(0))
     }

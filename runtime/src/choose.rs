@@ -21,14 +21,14 @@ use crate::RuntimeError;
 use crate::client::{Client, CompileOptions, Executable, RunOptions};
 use crate::host::Queues;
 use crate::order::orders;
-use crate::pod::PodOptions;
+use crate::pod::{Attached, PodOptions};
 use crate::transfer::Inputs;
 use systole_compiler::compile::Compiled;
 use systole_compiler::graph::Module;
 use systole_isa::Program;
 use systole_isa::chip::Part;
 use systole_isa::program::PodShape;
-use systole_simulator::{Mode, NoObserver};
+use systole_simulator::Mode;
 
 /// Cycles below which one core is enough: the barriers of the smallest program take a part of that.
 const SMALL: u64 = 10_000;
@@ -44,6 +44,8 @@ type Compile<'c> = &'c dyn Fn(&Module, &CompileOptions) -> Result<Compiled, Runt
 
 /// Options, and their program if it was compiled on the way.
 type Chosen = (CompileOptions, Option<Program>);
+/// What is chosen, or why nothing can be.
+type Choice = Result<Chosen, RuntimeError>;
 
 impl Client {
     /// The part of the chip with which a module is fastest, and the cores, strips and the largest array kept in vector memory, of those
@@ -51,12 +53,7 @@ impl Client {
     ///
     /// # Errors
     /// If it compiles for no part, as for the whole chip on one core.
-    pub(crate) fn choose(
-        &self,
-        module: &Module,
-        options: &CompileOptions,
-        compile: Compile<'_>,
-    ) -> Result<Chosen, RuntimeError> {
+    pub(crate) fn choose(&self, module: &Module, options: &CompileOptions, compile: Compile<'_>) -> Choice {
         let mut chosen = self.choose_on_part(module, options, compile);
         let sizes = if options.part.is_some() { &[] } else { self.parts() };
         if sizes.is_empty() {
@@ -102,12 +99,7 @@ impl Client {
     ///
     /// # Errors
     /// As for compiling on one core.
-    fn choose_on_part(
-        &self,
-        module: &Module,
-        options: &CompileOptions,
-        compile: Compile<'_>,
-    ) -> Result<Chosen, RuntimeError> {
+    fn choose_on_part(&self, module: &Module, options: &CompileOptions, compile: Compile<'_>) -> Choice {
         let (options, ordered) = match options.any_order {
             true => self.choose_order(module, options, compile)?,
             false => (options.clone(), None),
@@ -137,12 +129,7 @@ impl Client {
 
     /// The places of devices with which a module is fastest on one core of each, with its program there; of equally fast ones
     /// the first.
-    fn choose_order(
-        &self,
-        module: &Module,
-        options: &CompileOptions,
-        compile: Compile<'_>,
-    ) -> Result<Chosen, RuntimeError> {
+    fn choose_order(&self, module: &Module, options: &CompileOptions, compile: Compile<'_>) -> Choice {
         let fixed = CompileOptions { any_order: false, ..options.clone() };
         let Some(topology) = options.pod.topology.as_ref().filter(|_| options.pod.devices() > 1) else {
             return Ok((fixed, None));
@@ -169,12 +156,7 @@ impl Client {
     }
 
     /// Whether loops do parts of other iterations beside one's work.
-    fn choose_ahead(
-        &self,
-        module: &Module,
-        options: CompileOptions,
-        compile: Compile<'_>,
-    ) -> Result<Chosen, RuntimeError> {
+    fn choose_ahead(&self, module: &Module, options: CompileOptions, compile: Compile<'_>) -> Choice {
         let with = |ahead| CompileOptions { ahead: Some(ahead), ..options.clone() };
         let ahead = match compile(module, &with(true)) {
             Ok(done) if !done.ahead => return Ok((with(false), Some(done.program))),
@@ -189,12 +171,7 @@ impl Client {
     }
 
     /// Strips, or none.
-    fn choose_strips(
-        &self,
-        module: &Module,
-        options: CompileOptions,
-        compile: Compile<'_>,
-    ) -> Result<Chosen, RuntimeError> {
+    fn choose_strips(&self, module: &Module, options: CompileOptions, compile: Compile<'_>) -> Choice {
         let first = compile(module, &options)?;
         let mut chosen = (options.clone(), Some(first.program));
         if first.strips == 0 {
@@ -222,7 +199,7 @@ impl Client {
         (alone, first): (CompileOptions, Program),
         strips: Option<u32>,
         compile: Compile<'_>,
-    ) -> Result<Chosen, RuntimeError> {
+    ) -> Choice {
         let cores = self.chip().cores_per_device;
         let Some(mut best) = self.timed(&first, u64::MAX).filter(|&t| t >= SMALL) else {
             return Ok((alone, Some(first)));
@@ -257,7 +234,9 @@ impl Client {
         let options = RunOptions { max_cycles: limit, ..RunOptions::new(Mode::TimingOnly) };
         let (pod, mut queues) = (PodOptions::default(), vec![Queues::default()]);
         let drawn = |_| Inputs::Drawn(0);
-        let done = self.finish_pod(&exe, &drawn, &options, &pod, &mut NoObserver, &mut queues, Vec::new()).ok()?;
+        let done = self
+            .finish_pod(&exe, &drawn, &options, &pod, Attached { queues: &mut queues, ..Attached::default() })
+            .ok()?;
         Some(done.run.cycles())
     }
 }

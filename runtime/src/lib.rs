@@ -42,7 +42,7 @@ pub use array::Array;
 pub use client::{Client, CompileOptions, Device, Executable, Execution, RunOptions};
 pub use error::RuntimeError;
 pub use host::{CustomCall, Queues, Registry};
-pub use pod::{PodExecution, PodOptions};
+pub use pod::{Attached, PodExecution, PodOptions};
 pub use report::{Ran, Report, Setup, report};
 pub use systole_compiler::passes::transfers::EntryLayouts;
 pub use systole_simulator::{Assume, Fault, Mode, NoObserver, Observer, PodRun, RunResult};

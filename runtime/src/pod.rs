@@ -72,10 +72,20 @@ pub fn link_fault(text: &str) -> Result<LinkFault, RuntimeError> {
     Ok(LinkFault { chips: (chip(a)?, chip(b)?), factor, from })
 }
 
+/// What the host has beside a run.
+#[derive(Default)]
+pub struct Attached<'h, 'w> {
+    /// Who is asked for progress.
+    pub observer: Option<&'h mut dyn Observer>,
+    /// Queues of each device.
+    pub queues: &'h mut [Queues],
+    /// Who sees what each core of each simulated device does, device after device; missing ones see nothing.
+    pub watchers: Vec<&'w mut dyn Observer>,
+}
+
 impl Client {
-    /// Runs a program on its devices, one or several, with `inputs` for each (or for one: all get the same). `observer` is
-    /// asked for progress; `watchers` see what each core of each simulated device does, device after device
-    /// (missing ones see nothing). `queues` are those of each device.
+    /// Runs a program on its devices, one or several, with `inputs` for each (or for one: all get the same). `attached` is
+    /// what the host has beside it.
     ///
     /// # Errors
     /// Inputs that do not fit, or a fault of the program.
@@ -85,9 +95,7 @@ impl Client {
         inputs: &[Vec<A>],
         options: &RunOptions,
         pod_options: &PodOptions,
-        observer: &mut dyn Observer,
-        queues: &mut [Queues],
-        watchers: Vec<&mut dyn Observer>,
+        attached: Attached<'_, '_>,
     ) -> Result<PodExecution, RuntimeError> {
         let devices = exe.program.pod.devices() as usize;
         if inputs.len() != devices && inputs.len() != 1 {
@@ -95,7 +103,7 @@ impl Client {
             return Err(RuntimeError::Request(message));
         }
         let given = |device: usize| Inputs::of(&inputs[device.min(inputs.len() - 1)]);
-        let done = self.finish_pod(exe, &given, options, pod_options, observer, queues, watchers)?;
+        let done = self.finish_pod(exe, &given, options, pod_options, attached)?;
         let own = |device| (0..done.count()).map(|i| done.output(device, i)).collect::<Result<Vec<Array>, _>>();
         let outputs = match options.mode {
             Mode::TimingOnly => Vec::new(),
@@ -115,16 +123,16 @@ impl Client {
         inputs: &dyn Fn(usize) -> Inputs<'i>,
         options: &RunOptions,
         pod_options: &PodOptions,
-        observer: &mut dyn Observer,
-        queues: &mut [Queues],
-        watchers: Vec<&mut dyn Observer>,
+        attached: Attached<'_, '_>,
     ) -> Result<PodFinished, RuntimeError> {
         self.registry().check(&exe.program)?;
         let devices = exe.program.pod.devices() as usize;
         transfer::fits(&exe.program, devices, options.mode)?;
         if devices == 1 {
-            return self.finish_alone(exe, &inputs(0), options, pod_options, observer, queues, watchers);
+            return self.finish_alone(exe, &inputs(0), options, pod_options, attached);
         }
+        let Attached { observer, queues, watchers } = attached;
+        let mut silent = NoObserver;
         let request = RuntimeError::Request;
         let mut pod =
             Pod::new(exe.loaded(), options, pod_options.faults.clone(), !pod_options.all_devices).map_err(request)?;
@@ -146,7 +154,9 @@ impl Client {
             let queues = (i % cores == 0).then(|| queues.next()).flatten().unwrap_or(unused);
             hosts.push(Box::new(Answering { inner, registry: self.registry(), queues, asked: None }));
         }
-        let run = pod.run(options, observer, &mut hosts).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
+        let run = pod
+            .run(options, observer.unwrap_or(&mut silent), &mut hosts)
+            .map_err(|f| RuntimeError::Fault(Box::new(f)))?;
         Ok(PodFinished { program: Arc::clone(&exe.program), held: Held::Pod(Box::new(pod)), mode: options.mode, run })
     }
 
@@ -157,9 +167,7 @@ impl Client {
         inputs: &Inputs<'_>,
         options: &RunOptions,
         pod_options: &PodOptions,
-        observer: &mut dyn Observer,
-        queues: &mut [Queues],
-        watchers: Vec<&mut dyn Observer>,
+        attached: Attached<'_, '_>,
     ) -> Result<PodFinished, RuntimeError> {
         if let Some(f) = pod_options.faults.first() {
             let (a, b) = f.chips;
@@ -168,14 +176,16 @@ impl Client {
         }
         let mut machine = Machine::new(exe.loaded());
         transfer::place(&exe.program, inputs, options, &mut machine)?;
-        let (mut nobody, mut unused) = (NoObserver, Queues::default());
+        let Attached { observer, queues, watchers } = attached;
+        let (mut silent, mut nobody, mut unused) = (NoObserver, NoObserver, Queues::default());
         let mut watchers = watchers.into_iter().map(|o| o as &mut dyn Observer);
         let inner: &mut dyn Observer = match watchers.next() {
             Some(w) => w,
             None => &mut nobody,
         };
         let queues = queues.first_mut().unwrap_or(&mut unused);
-        let mut first = Answering { inner, registry: self.registry(), queues, asked: Some(observer) };
+        let mut first =
+            Answering { inner, registry: self.registry(), queues, asked: Some(observer.unwrap_or(&mut silent)) };
         let result =
             machine.run_cores(options, &mut first, watchers.collect()).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
         let (program, run) = (Arc::clone(&exe.program), PodRun::alone(result));

@@ -116,6 +116,11 @@ fn result(r: &HostArray, read: &dyn Fn(u64, &mut [u8]) -> Result<(), HostRangeEr
     }
 }
 
+/// Number of results that a run makes: none if it asks for the time only.
+fn made(program: &Program, mode: Mode) -> usize {
+    if mode == Mode::TimingOnly { 0 } else { program.results.len() }
+}
+
 /// A device after a run: its counters, and its results, which stay in HBM until somebody asks for them.
 pub struct Finished {
     pub(crate) program: Arc<Program>,
@@ -127,7 +132,7 @@ pub struct Finished {
 impl Finished {
     /// Number of results; none after timing-only runs.
     pub fn count(&self) -> usize {
-        if self.mode == Mode::TimingOnly { 0 } else { self.program.results.len() }
+        made(&self.program, self.mode)
     }
 
     /// A result.
@@ -164,7 +169,7 @@ pub struct PodFinished {
 impl PodFinished {
     /// Number of results of each device; none after timing-only runs.
     pub fn count(&self) -> usize {
-        if self.mode == Mode::TimingOnly { 0 } else { self.program.results.len() }
+        made(&self.program, self.mode)
     }
 
     /// A device's result.

@@ -5,7 +5,7 @@
 
 use crate::RuntimeError;
 use crate::client::{Client, CompileOptions, Executable, RunOptions};
-use crate::pod::PodOptions;
+use crate::pod::{Attached, PodOptions};
 use crate::source::Source;
 use crate::transfer::Inputs;
 use rayon::prelude::*;
@@ -199,8 +199,7 @@ impl Whole<'_> {
         let exe = self.client.load(self.client.compile_source(self.source.clone(), self.name, &options, None)?)?;
         let run = RunOptions::new(Mode::TimingOnly);
         let drawn = |_| Inputs::Drawn(0);
-        let done =
-            self.client.finish_pod(&exe, &drawn, &run, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new())?;
+        let done = self.client.finish_pod(&exe, &drawn, &run, &PodOptions::default(), Attached::default())?;
         Ok(done.run.cycles())
     }
 

@@ -15,7 +15,7 @@ use systole_runtime::executions::Executions;
 use systole_runtime::report::{Report, report};
 use systole_runtime::source;
 use systole_runtime::{
-    Assume, Client, CompileOptions, Executable, Mode, NoObserver, PodOptions, Queues, RunOptions, RunResult,
+    Assume, Attached, Client, CompileOptions, Executable, Mode, PodOptions, Queues, RunOptions, RunResult,
     RuntimeError, generate, options, pod,
 };
 use systole_simulator::PodRun;
@@ -92,7 +92,7 @@ fn timed(spec: &Spec, client: &Client, exe: &Executable) -> Result<PodRun, Runti
     let inputs = generate::placeholders(&exe.program, 0);
     let mut queues = vec![Queues::default(); exe.program.pod.devices() as usize];
     let pods = PodOptions::default();
-    Ok(client.run_pod(exe, &[inputs], &options, &pods, &mut NoObserver, &mut queues, Vec::new())?.run)
+    Ok(client.run_pod(exe, &[inputs], &options, &pods, Attached { queues: &mut queues, ..Attached::default() })?.run)
 }
 
 /// Operations of a device, longest first.

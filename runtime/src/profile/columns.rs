@@ -83,24 +83,21 @@ impl Reader<'_> {
     }
 
     pub fn differences(&mut self) -> Result<Vec<u64>, FileError> {
-        let n = self.count()?;
-        let mut out = Vec::with_capacity(n);
-        let mut last = 0u64;
-        for _ in 0..n {
-            last = last.wrapping_add(unzigzag(self.number()?) as u64);
-            out.push(last);
-        }
-        Ok(out)
+        self.sums(Ok)
     }
 
     /// As [`Reader::differences`], of numbers below 2^32.
     pub fn differences32(&mut self) -> Result<Vec<u32>, FileError> {
+        self.sums(narrow)
+    }
+
+    fn sums<T>(&mut self, number: impl Fn(u64) -> Result<T, FileError>) -> Result<Vec<T>, FileError> {
         let n = self.count()?;
         let mut out = Vec::with_capacity(n);
         let mut last = 0u64;
         for _ in 0..n {
             last = last.wrapping_add(unzigzag(self.number()?) as u64);
-            out.push(narrow(last)?);
+            out.push(number(last)?);
         }
         Ok(out)
     }

@@ -5,8 +5,8 @@
 use systole_compiler::plan::collective::Algorithm;
 use systole_isa::DType;
 use systole_isa::program::PodShape;
-use systole_runtime::pod::{self, PodExecution, PodOptions};
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, RuntimeError};
+use systole_runtime::pod::{self, Attached, PodExecution, PodOptions};
+use systole_runtime::{Array, Client, CompileOptions, Mode, RunOptions, RuntimeError};
 
 const SUM: &str = "add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }\n";
 const DEVICES: u32 = 4;
@@ -21,7 +21,7 @@ fn run(text: &str, algorithm: Option<Algorithm>) -> Result<PodExecution, Runtime
     let of = |d: i32| vec![Array::new(DType::S32, &[8, 8], (0..64).flat_map(|_| (d + 1).to_le_bytes()).collect())];
     let inputs: Vec<Vec<Array>> = (0..DEVICES as i32).map(of).collect();
     let pod = PodOptions::default();
-    c.run_pod(&exe, &inputs, &RunOptions::new(Mode::Full), &pod, &mut NoObserver, &mut [], Vec::new())
+    c.run_pod(&exe, &inputs, &RunOptions::new(Mode::Full), &pod, Attached::default())
 }
 
 /// The first number of every device's result.

@@ -3,7 +3,7 @@
 
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, PodOptions, Queues, Ran, Report, RunOptions, report};
+use systole_runtime::{Attached, Client, CompileOptions, Mode, PodOptions, Queues, Ran, Report, RunOptions, report};
 use systole_runtime::{generate, pod};
 
 fn run(chip: &ChipConfig, program: &Program) -> Report {
@@ -13,7 +13,7 @@ fn run(chip: &ChipConfig, program: &Program) -> Report {
     let options = RunOptions::new(Mode::TimingOnly);
     let pod = PodOptions::default();
     let done = client
-        .run_pod(&exe, &[inputs], &options, &pod, &mut NoObserver, &mut [Queues::default()], Vec::new())
+        .run_pod(&exe, &[inputs], &options, &pod, Attached { queues: &mut [Queues::default()], ..Attached::default() })
         .expect("no fault");
     report(&Ran::new("test", chip, program, Mode::TimingOnly), &done.run)
 }

@@ -4,9 +4,9 @@
 use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
-use systole_runtime::pod::{self, PodOptions};
+use systole_runtime::pod::{self, Attached, PodOptions};
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
+use systole_runtime::{Array, Client, CompileOptions, Mode, RunOptions};
 
 /// Numbers that follow from a seed.
 struct Draw(u64);
@@ -168,7 +168,7 @@ fn random_collectives(client: &Client, seeds: std::ops::Range<u64>) {
         let exe = client.compile_text(&c.text, &options).unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
         let run = RunOptions::new(Mode::Full);
         let done = client
-            .run_pod(&exe, &inputs, &run, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new())
+            .run_pod(&exe, &inputs, &run, &PodOptions::default(), Attached::default())
             .unwrap_or_else(|e| panic!("{seed}: {} on {}: {e}", c.text, c.topology));
         for (device, (got, want)) in done.outputs.iter().zip(want).enumerate() {
             for (i, (got, want)) in got.iter().zip(want.into_leaves()).enumerate() {
@@ -198,7 +198,7 @@ fn two_devices_reduce_in_several_turns() {
     let part = |device: u8| vec![Array::new(DType::U8, &[130, 2, 5, 3], vec![1 << device; 130 * 30])];
     let (inputs, run) = ([part(0), part(1)], RunOptions::new(Mode::NumericOnly));
     let done = client
-        .run_pod(&exe, &inputs, &run, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new())
+        .run_pod(&exe, &inputs, &run, &PodOptions::default(), Attached::default())
         .unwrap_or_else(|e| panic!("{e}"));
     for (device, out) in done.outputs.iter().enumerate() {
         assert!(out[0].bytes.iter().all(|&b| b == 3), "device {device}: {:?}", out[0].bytes);

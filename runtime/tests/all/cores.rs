@@ -2,7 +2,7 @@
 
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
-use systole_runtime::pod::{self, PodOptions};
+use systole_runtime::pod::{self, Attached, PodOptions};
 use systole_runtime::{Array, Client, CompileOptions, Executable, Mode, NoObserver, RunOptions, generate};
 
 fn client() -> Client {
@@ -160,7 +160,7 @@ fn cores_share_the_work_of_every_device_of_a_pod() {
                 .map(|d| (0..2).map(|i| generate::input(d, i, systole_isa::DType::F32, &[256, 128])).collect())
                 .collect();
             let pods = PodOptions::default();
-            c.run_pod(exe, &inputs, options, &pods, &mut NoObserver, &mut [], Vec::new()).expect("no fault")
+            c.run_pod(exe, &inputs, options, &pods, Attached::default()).expect("no fault")
         };
         let want = run(&on(1), &RunOptions::new(Mode::Full)).outputs;
         let exe = on(2);
@@ -195,7 +195,7 @@ fn pods_run_on_as_many_cores_as_make_them_faster() {
         let exe = on_pod(&c, &layer(n), 8, CompileOptions { cores, ..CompileOptions::default() });
         let inputs = vec![generate::placeholders(&exe.program, 0)];
         let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
-        let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
+        let done = c.run_pod(&exe, &inputs, &options, &pods, Attached::default());
         done.expect("no fault").run.cycles()
     };
     for n in [128, 4096] {

@@ -6,9 +6,9 @@
 use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
 use systole_isa::DType;
 use systole_isa::program::PodShape;
-use systole_runtime::pod::{self, PodOptions};
+use systole_runtime::pod::{self, Attached, PodOptions};
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
+use systole_runtime::{Array, Client, CompileOptions, Mode, RunOptions};
 
 /// Entry parameters of f32 (dimensions), then the lines of the entry; programs run on four devices.
 const PROGRAMS: [(&str, &[&[u64]], &str); 9] = [
@@ -133,15 +133,7 @@ fn programs_in_pieces_answer_as_they_are_written() {
             let exe = client.compile_text(&text, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
             exchanges.push(exe.program.pod.algorithms.len());
             let done = client
-                .run_pod(
-                    &exe,
-                    &inputs,
-                    &RunOptions::new(Mode::Full),
-                    &PodOptions::default(),
-                    &mut NoObserver,
-                    &mut [],
-                    Vec::new(),
-                )
+                .run_pod(&exe, &inputs, &RunOptions::new(Mode::Full), &PodOptions::default(), Attached::default())
                 .unwrap_or_else(|e| panic!("{name}: {e}"));
             for (device, (got, want)) in done.outputs.iter().zip(&want).enumerate() {
                 for (i, (got, want)) in got.iter().zip(want.clone().into_leaves()).enumerate() {

@@ -4,9 +4,9 @@
 use systole_compiler::plan::collective::Algorithm;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
-use systole_runtime::pod::{self, PodExecution, PodOptions};
+use systole_runtime::pod::{self, Attached, PodExecution, PodOptions};
 use systole_runtime::{
-    Array, Client, CompileOptions, Executable, Mode, NoObserver, Observer, Queues, RunOptions, RuntimeError, generate,
+    Array, Client, CompileOptions, Executable, Mode, Observer, Queues, RunOptions, RuntimeError, generate,
 };
 
 const SUM: &str = "add { a = s32[] parameter(0) b = s32[] parameter(1) ROOT c = s32[] add(a, b) }\n";
@@ -42,7 +42,7 @@ fn run_by(
     mode: Mode,
     options: &PodOptions,
 ) -> Result<PodExecution, RuntimeError> {
-    c.run_pod(exe, inputs, &RunOptions::new(mode), options, &mut NoObserver, &mut [], Vec::new())
+    c.run_pod(exe, inputs, &RunOptions::new(mode), options, Attached::default())
 }
 
 fn numbers(a: &Array) -> Vec<i32> {
@@ -256,7 +256,9 @@ fn every_simulated_device_begins() {
         let mut queues: Vec<Queues> = (0..16).map(|_| Queues::default()).collect();
         let watchers = watched.iter_mut().map(|w| w as &mut dyn Observer).collect();
         let (run, pod) = (RunOptions::new(Mode::TimingOnly), PodOptions { all_devices, ..PodOptions::default() });
-        client().run_pod(&exe, &inputs, &run, &pod, &mut NoObserver, &mut queues, watchers).expect("it runs");
+        client()
+            .run_pod(&exe, &inputs, &run, &pod, Attached { queues: &mut queues, watchers, ..Attached::default() })
+            .expect("it runs");
         let begun = watched.iter().filter(|w| w.0).count();
         assert_eq!(begun, if all_devices { 16 } else { 1 });
     }
@@ -342,7 +344,7 @@ fn cycles(c: &Client, text: &str, devices: u32, topology: &str) -> f64 {
     let exe = c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
     let inputs = vec![generate::placeholders(&exe.program, 0)];
     let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
-    let done = c.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
+    let done = c.run_pod(&exe, &inputs, &options, &pods, Attached::default());
     done.expect("it runs").run.devices[0].cycles as f64
 }
 
@@ -560,7 +562,7 @@ fn exchanges_on_links_of_their_own_run_side_by_side() {
         for (mode, chaos) in [(Mode::Full, None), (Mode::NumericOnly, None), (Mode::Full, Some(7))] {
             let mut options = RunOptions::new(mode);
             options.chaos = chaos;
-            let done = c.run_pod(&exe, &inputs, &options, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new());
+            let done = c.run_pod(&exe, &inputs, &options, &PodOptions::default(), Attached::default());
             let done = done.unwrap_or_else(|e| panic!("{kinds:?}: {e}"));
             for d in 0..16 {
                 let column: Vec<usize> = (0..4).map(|k| d % 4 + 4 * k).collect();

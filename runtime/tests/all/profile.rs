@@ -5,7 +5,7 @@ use systole_isa::program::PodShape;
 use systole_runtime::export::{chrome, html, perfetto, xplane};
 use systole_runtime::profile::{self, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, roofline, table};
 use systole_runtime::{
-    Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, PodRun, Queues, Ran, RunOptions, pod,
+    Attached, Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, PodRun, Queues, Ran, RunOptions, pod,
 };
 
 const MLP: &str = include_str!("../../../examples/mlp.hlo");
@@ -204,7 +204,13 @@ fn record_pod(text: &str, all_devices: bool) -> Profile {
     let mut queues: Vec<Queues> = (0..4).map(|_| Queues::default()).collect();
     let pod_options = PodOptions { all_devices, ..PodOptions::default() };
     let run = RunOptions::new(Mode::TimingOnly);
-    let done = client.run_pod(&exe, &[inputs], &run, &pod_options, &mut NoObserver, &mut queues, watchers);
+    let done = client.run_pod(
+        &exe,
+        &[inputs],
+        &run,
+        &pod_options,
+        Attached { queues: &mut queues, watchers, ..Attached::default() },
+    );
     let done = done.expect("no fault").run;
     let ran = Ran { source: text, ..Ran::new("pod.hlo", client.chip(), &program, Mode::TimingOnly) };
     let recorded = recorders.into_iter().map(Recorder::finish).collect();

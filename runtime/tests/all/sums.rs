@@ -5,7 +5,7 @@ use systole_isa::MxuFormat;
 use systole_isa::program::PodShape;
 use systole_runtime::cost::Work;
 use systole_runtime::{
-    Client, CompileOptions, Mode, NoObserver, PodOptions, Ran, Report, RunOptions, generate, pod, report,
+    Attached, Client, CompileOptions, Mode, NoObserver, PodOptions, Ran, Report, RunOptions, generate, pod, report,
 };
 use systole_simulator::stats::Activity;
 
@@ -50,7 +50,7 @@ fn run_text(text: &str, chip: &str, (devices, topology): (u32, &str), all: bool)
     let inputs = vec![generate::placeholders(&exe.program, 0)];
     let mode = RunOptions::new(Mode::TimingOnly);
     let pods = PodOptions { all_devices: all, ..PodOptions::default() };
-    let done = client.run_pod(&exe, &inputs, &mode, &pods, &mut NoObserver, &mut [], Vec::new()).expect("no fault");
+    let done = client.run_pod(&exe, &inputs, &mode, &pods, Attached::default()).expect("no fault");
     report(&Ran::new("m", &chip, &exe.program, Mode::TimingOnly), &done.run)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 use systole_runtime::source::Source;
-use systole_runtime::{Client, CompileOptions, Inputs, Mode, NoObserver, PodOptions, RunOptions};
+use systole_runtime::{Attached, Client, CompileOptions, Inputs, Mode, PodOptions, RunOptions};
 
 /// Two products, the second with what is done to its result, and a reduction in blocks.
 const TEXT: &str = "HloModule m
@@ -37,7 +37,7 @@ fn a_found_schedule_holds_and_gains_what_it_says() {
         let exe = client.load(program).expect("loads");
         let run = RunOptions::new(Mode::TimingOnly);
         let drawn = |_| Inputs::Drawn(0);
-        let done = client.finish_pod(&exe, &drawn, &run, &PodOptions::default(), &mut NoObserver, &mut [], Vec::new());
+        let done = client.finish_pod(&exe, &drawn, &run, &PodOptions::default(), Attached::default());
         done.expect("runs").run.cycles()
     };
     assert_eq!((cycles(""), cycles(&found.schedule)), found.program);
