@@ -1,8 +1,9 @@
 //! Pallas kernels that JAX wrote (`tests/pallas/make.py`) give the answers of JAX's interpreter, on chips of different kinds.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use systole_runtime::npz;
+use systole_runtime::{Array, npz};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pallas")
@@ -181,24 +182,27 @@ fn prints_name_chip_time_and_line() {
     assert!(row.len() == 128 && row.iter().all(|n| *n <= largest), "{text}");
 }
 
-#[test]
-fn semaphores_are_read() {
-    let outputs = std::env::temp_dir().join(format!("systole-pallas-{}-read.npz", std::process::id()));
-    let (fine, text) = said("free/read", &["run", "--chip", "tpu-v5e", "--outputs", &outputs.to_string_lossy()]);
+/// What a kernel of the folder `free` gives.
+fn results(name: &str) -> BTreeMap<String, Array> {
+    let outputs = std::env::temp_dir().join(format!("systole-pallas-{}-{name}.npz", std::process::id()));
+    let (fine, text) =
+        said(&format!("free/{name}"), &["run", "--chip", "tpu-v5e", "--outputs", &outputs.to_string_lossy()]);
     assert!(fine, "{text}");
     let arrays = npz::read(&outputs.to_string_lossy()).expect("arrays");
     std::fs::remove_file(&outputs).expect("the file was written");
+    arrays
+}
+
+#[test]
+fn semaphores_are_read() {
+    let arrays = results("read");
     let got: Vec<u8> = arrays.get("out0").expect("a result").bytes.chunks_exact(4).map(|b| b[0]).collect();
     assert_eq!(got[..2], [3, 1]);
 }
 
 #[test]
 fn random_bits_differ_and_are_even() {
-    let outputs = std::env::temp_dir().join(format!("systole-pallas-{}-drawn.npz", std::process::id()));
-    let (fine, text) = said("free/drawn", &["run", "--chip", "tpu-v5e", "--outputs", &outputs.to_string_lossy()]);
-    assert!(fine, "{text}");
-    let arrays = npz::read(&outputs.to_string_lossy()).expect("arrays");
-    std::fs::remove_file(&outputs).expect("the file was written");
+    let arrays = results("drawn");
     let words = |key: &str| -> Vec<u32> {
         let bytes = &arrays.get(key).expect("a result").bytes;
         bytes.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect()

@@ -1,11 +1,10 @@
 //! Random collectives on random pods against the reference evaluator: every kind, element types of every width, groups of
 //! every form, arrays that fit no tile, reductions of all sorts, hidden or not.
 
-use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
+use super::reference::evaluated;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 use systole_runtime::pod::{self, Attached, PodOptions};
-use systole_runtime::source::{self, Source};
 use systole_runtime::{Array, Client, CompileOptions, Mode, RunOptions};
 
 /// Numbers that follow from a seed.
@@ -150,18 +149,7 @@ fn random_collectives(client: &Client, seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let c = case(seed);
         let inputs: Vec<Vec<Array>> = (0..c.devices).map(|d| vec![input(&c, d)]).collect();
-        let source = source::read_one("m", c.text.as_bytes(), client.chip(), false, &mut Vec::new());
-        let Source::Module { module, .. } = source.unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text)) else {
-            panic!("not a module")
-        };
-        let tensor = |a: &Array| {
-            let dims: Vec<usize> = a.dims.iter().map(|&n| n as usize).collect();
-            Value::Array(Tensor::new(a.dtype, &dims, a.bytes.clone()))
-        };
-        let values: Vec<Vec<Value>> = inputs.iter().map(|i| i.iter().map(tensor).collect()).collect();
-        let mut hosts: Vec<Box<dyn Host + Send>> = (0..c.devices).map(|_| Box::new(NoHost) as _).collect();
-        let want = evaluate_devices(&module, (c.devices, 1), &values, &EvalOptions::default(), &mut hosts)
-            .unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
+        let want = evaluated(client, &format!("{seed}: {}", c.text), &c.text, &inputs);
         let topology = pod::topology(Some(c.topology), client.chip(), c.devices as u32).expect("it fits");
         let shape = PodShape { replicas: c.devices as u32, topology: Some(topology), ..PodShape::default() };
         let options = CompileOptions { pod: shape, cores, ..CompileOptions::default() };
@@ -171,7 +159,7 @@ fn random_collectives(client: &Client, seeds: std::ops::Range<u64>) {
             .run_pod(&exe, &inputs, &run, &PodOptions::default(), Attached::default())
             .unwrap_or_else(|e| panic!("{seed}: {} on {}: {e}", c.text, c.topology));
         for (device, (got, want)) in done.outputs.iter().zip(want).enumerate() {
-            for (i, (got, want)) in got.iter().zip(want.into_leaves()).enumerate() {
+            for (i, (got, want)) in got.iter().zip(want).enumerate() {
                 assert_eq!(
                     got.bytes,
                     want.bytes(),

@@ -16,6 +16,8 @@ mod parts;
 mod pieces;
 mod pods;
 mod profile;
+#[cfg(feature = "evaluator")]
+mod reference;
 mod report;
 mod robust;
 mod routines;

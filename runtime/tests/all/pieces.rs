@@ -3,11 +3,10 @@
 //!
 //! Links are made so slow that everything is worth cutting that can be cut.
 
-use systole_compiler::eval::{EvalOptions, Host, NoHost, Tensor, Value, evaluate_devices};
+use super::reference::evaluated;
 use systole_isa::DType;
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, Attached, PodOptions};
-use systole_runtime::source::{self, Source};
 use systole_runtime::{Array, Client, CompileOptions, Mode, RunOptions};
 
 /// Entry parameters of f32 (dimensions), then the lines of the entry; programs run on four devices.
@@ -107,18 +106,7 @@ fn programs_in_pieces_answer_as_they_are_written() {
         let inputs: Vec<Vec<Array>> = (0..DEVICES)
             .map(|device| parameters.iter().enumerate().map(|(i, d)| input(device, i, d)).collect())
             .collect();
-        let source = source::read_one("m", text.as_bytes(), client.chip(), false, &mut Vec::new());
-        let Source::Module { module, .. } = source.unwrap_or_else(|e| panic!("{name}: {e}")) else {
-            panic!("not a module")
-        };
-        let tensor = |a: &Array| {
-            let dims: Vec<usize> = a.dims.iter().map(|&n| n as usize).collect();
-            Value::Array(Tensor::new(a.dtype, &dims, a.bytes.clone()))
-        };
-        let values: Vec<Vec<Value>> = inputs.iter().map(|i| i.iter().map(tensor).collect()).collect();
-        let mut hosts: Vec<Box<dyn Host + Send>> = (0..DEVICES).map(|_| Box::new(NoHost) as _).collect();
-        let want = evaluate_devices(&module, (DEVICES, 1), &values, &EvalOptions::default(), &mut hosts)
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let want = evaluated(&client, name, &text, &inputs);
         let topology = pod::topology(Some("2x2"), client.chip(), DEVICES as u32).expect("it fits");
         let pod = PodShape { replicas: DEVICES as u32, topology: Some(topology), ..PodShape::default() };
         let mut exchanges = Vec::new();
@@ -136,7 +124,7 @@ fn programs_in_pieces_answer_as_they_are_written() {
                 .run_pod(&exe, &inputs, &RunOptions::new(Mode::Full), &PodOptions::default(), Attached::default())
                 .unwrap_or_else(|e| panic!("{name}: {e}"));
             for (device, (got, want)) in done.outputs.iter().zip(&want).enumerate() {
-                for (i, (got, want)) in got.iter().zip(want.clone().into_leaves()).enumerate() {
+                for (i, (got, want)) in got.iter().zip(want).enumerate() {
                     assert_eq!(got.bytes, want.bytes(), "{name}, slow links {slow}: device {device}, result {i}");
                 }
             }

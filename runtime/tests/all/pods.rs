@@ -140,22 +140,28 @@ fn one_device_stands_for_all() {
     }
 }
 
+/// Runs a collective of `n` devices, all in one group, on rings and compares every device's answer with what is known of it.
+fn answered(c: &Client, text: &str, (kind, topology): (&str, &str), (n, rows): (usize, usize)) -> PodExecution {
+    let all: Vec<usize> = (0..n).collect();
+    let exe = compiled_by(c, text, n as u32, topology, Some(Algorithm::Ring));
+    let done = run_by(c, &exe, &operands(n, rows, 256), Mode::Full, &PodOptions::default());
+    let done = done.unwrap_or_else(|e| panic!("{kind} {topology}: {e}"));
+    for (rank, out) in done.outputs.iter().enumerate() {
+        assert!(numbers(&out[0]) == expected(kind, &all, rank, rows, 256), "{kind} {topology} device {rank}");
+    }
+    done
+}
+
 #[test]
 fn unequal_axes_share_the_array_over_all_links() {
     let c = Client::new("tpu-v5e").expect("a preset");
     // Lines with unequal shares, and cycles that share no link.
     for (topology, n) in [("2x4:torus", 8), ("4x2:torus", 8), ("3x4:torus", 12)] {
-        let all: Vec<usize> = (0..n).collect();
-        let group = all.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let group = (0..n).map(|d| d.to_string()).collect::<Vec<_>>().join(",");
         for kind in ["all-reduce", "all-gather", "reduce-scatter"] {
             let rows = if kind == "all-gather" { 512 } else { 512 * n };
             let text = program(kind, &format!("{{{{{group}}}}}"), n, rows, 256);
-            let exe = compiled_by(&c, &text, n as u32, topology, Some(Algorithm::Ring));
-            let done = run_by(&c, &exe, &operands(n, rows, 256), Mode::Full, &PodOptions::default());
-            let done = done.unwrap_or_else(|e| panic!("{kind} {topology}: {e}"));
-            for (rank, out) in done.outputs.iter().enumerate() {
-                assert!(numbers(&out[0]) == expected(kind, &all, rank, rows, 256), "{kind} {topology} device {rank}");
-            }
+            let done = answered(&c, &text, (kind, topology), (n, rows));
             assert_eq!(done.run.links.len(), 4 * n, "{kind} {topology}: links without work");
             let busy: Vec<f64> = done.run.links.iter().map(|l| l.busy).collect();
             let most = busy.iter().copied().fold(0.0, f64::max);
@@ -172,16 +178,10 @@ fn long_rings_gather_through_slots() {
         [("tiny", "ring:8", 8, 640), ("tpu-v5e", "4x16", 64, 8), ("tpu-v4", "4x4x4", 64, 8)]
     {
         let c = Client::new(chip).expect("a preset");
-        let all: Vec<usize> = (0..n).collect();
         for kind in ["all-reduce", "all-gather"] {
             let rows = if kind == "all-gather" { rows } else { rows * n };
             let text = program(kind, &format!("[1,{n}]<=[{n}]"), n, rows, 256);
-            let exe = compiled_by(&c, &text, n as u32, topology, Some(Algorithm::Ring));
-            let done = run_by(&c, &exe, &operands(n, rows, 256), Mode::Full, &PodOptions::default());
-            let done = done.unwrap_or_else(|e| panic!("{kind} {topology}: {e}"));
-            for (rank, out) in done.outputs.iter().enumerate() {
-                assert!(numbers(&out[0]) == expected(kind, &all, rank, rows, 256), "{kind} {topology} device {rank}");
-            }
+            answered(&c, &text, (kind, topology), (n, rows));
         }
     }
 }
