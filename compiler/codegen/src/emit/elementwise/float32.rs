@@ -1,12 +1,12 @@
 //! f32, and the types that are held as f32: bf16, f16 and 8-bit floats.
 
 use super::special32 as special;
-use super::{real, refused};
+use super::{functions, refused};
 use crate::emit::memory::{pack_f8, unpack_f8};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, V};
 use systole_hlo::graph::Unary;
-use systole_hlo::graph::elementwise::{Arithmetic, Function, RealFunction, Rounding, Signs, Test, UnaryKind};
+use systole_hlo::graph::elementwise::{Arithmetic, Rounding, Signs, Test, UnaryKind};
 use systole_isa::{DType, Op};
 
 pub(crate) const SIGN: u32 = 0x8000_0000;
@@ -44,50 +44,16 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
             return Value::mask(b.test(Op::VLtS, a, INF));
         }
         UnaryKind::Function(f) => {
-            let r = function(b, f, v);
+            let r = functions::function32(b, f, v);
             round_to(b, r, t)
         }
         UnaryKind::RealFunction(f) => {
-            let r = match f {
-                RealFunction::Erf => special::erf(b, v),
-                RealFunction::ErfInv => special::erf_inv(b, v),
-            };
+            let r = functions::real_function32(b, f, v);
             round_to(b, r, t)
         }
         UnaryKind::Part(_) | UnaryKind::Count(_) | UnaryKind::Logic(_) => refused(op, t),
     };
     Value::word(t, exact)
-}
-
-/// A function that both widths compute in the same way.
-fn alike(b: &mut KernelBuilder, f: fn(&mut KernelBuilder, Value) -> Value, v: V) -> V {
-    f(b, Value::word(DType::F32, v)).v()
-}
-
-/// A function, to be rounded to the element type.
-fn function(b: &mut KernelBuilder, f: Function, v: V) -> V {
-    match f {
-        Function::Exp => b.v1(Op::EExp, v),
-        Function::Log => b.v1(Op::ELog, v),
-        Function::Tanh => b.v1(Op::ETanh, v),
-        Function::Rsqrt => b.v1(Op::ERsqrt, v),
-        Function::Sqrt => b.v1(Op::ESqrt, v),
-        Function::Sin => b.v1(Op::ESin, v),
-        Function::Cos => b.v1(Op::ECos, v),
-        Function::Logistic => special::logistic(b, v),
-        Function::Expm1 => special::expm1(b, v),
-        Function::Log1p => special::log1p(b, v),
-        Function::Cbrt => special::cbrt(b, v),
-        Function::Tan => special::tan(b, v),
-        Function::Sinh => special::sinh(b, v),
-        Function::Cosh => special::cosh(b, v),
-        Function::Asin => alike(b, real::asin, v),
-        Function::Acos => alike(b, real::acos, v),
-        Function::Atan => alike(b, real::atan, v),
-        Function::Asinh => alike(b, real::asinh, v),
-        Function::Acosh => alike(b, real::acosh, v),
-        Function::Atanh => alike(b, real::atanh, v),
-    }
 }
 
 /// Rounds to the nearest integer value, halves away from zero: adds the largest number below 1/2 and truncates.

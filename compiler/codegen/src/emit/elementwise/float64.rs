@@ -1,9 +1,9 @@
-//! f64: arithmetic by the chip's pair instructions, rounding and conversions; functions are in [`super::special64`].
+//! f64: arithmetic by the chip's pair instructions, rounding and conversions; functions are in [`super::functions`].
 
 use super::int32::is_signed;
 use super::int64::{self, Wide};
 use super::special64 as special;
-use super::{Family, family, refused};
+use super::{Family, family, functions, refused};
 use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, M, P};
 use systole_hlo::graph::elementwise::{Arithmetic, Rounding, Signs, Test, UnaryKind};
@@ -77,11 +77,11 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
         }
         UnaryKind::Function(f) => {
             let p = p(b);
-            special::function(b, f, p)
+            functions::function64(b, f, p)
         }
         UnaryKind::RealFunction(f) => {
             let p = p(b);
-            special::real_function(b, f, p)
+            functions::real_function64(b, f, p)
         }
         UnaryKind::Part(_) | UnaryKind::Count(_) | UnaryKind::Logic(_) => refused(op, DType::F64),
     };

@@ -2,7 +2,7 @@
 //!
 //! One file for each numeric family: [`float32`] (f32, and the types held as f32: bf16, f16, 8-bit floats) with its
 //! expansions in [`special32`], [`int32`] (integers of at most 32 bits), [`int64`], [`float64`] with [`special64`],
-//! [`complex`], [`pred`]; and one for each group of operations that cross families: [`compare`] (with select and
+//! [`complex`], [`pred`]; [`functions`] says what computes which function of real numbers; and one for each group of operations that cross families: [`compare`] (with select and
 //! clamp), [`convert`] (with bitcast and reduce-precision), [`constant`] (with iota). [`effort`] says how much each does.
 //!
 //! Invariants:
@@ -21,6 +21,7 @@ pub mod convert;
 pub mod effort;
 pub mod float32;
 pub mod float64;
+mod functions;
 pub mod int32;
 pub mod int64;
 pub mod pred;

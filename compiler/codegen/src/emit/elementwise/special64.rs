@@ -7,58 +7,18 @@
 
 use super::float64::{abs, neg, pair, value, with_sign_of};
 use super::real;
-use super::trigonometric64 as trigonometric;
-use crate::emit::{Value, operand::Ops};
+use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, P, V};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E};
-use systole_hlo::graph::elementwise::{Function, RealFunction};
 use systole_isa::Op;
 
 /// What log 2 has below the f64 number `LN_2`.
 const LN_2_LOW: f64 = 2.319_046_813_846_299_6e-17;
 
-/// A function of real and complex numbers.
-pub fn function(b: &mut KernelBuilder, f: Function, x: P) -> P {
-    match f {
-        Function::Sqrt => b.p1(Op::PSqrtD, x),
-        Function::Rsqrt => {
-            let s = b.p1(Op::PSqrtD, x);
-            b.divd(1.0, s)
-        }
-        Function::Exp => exp(b, x),
-        Function::Expm1 => expm1(b, x),
-        Function::Log => log(b, x),
-        Function::Log1p => log1p(b, x),
-        Function::Logistic => logistic(b, x),
-        Function::Tanh => tanh(b, x),
-        Function::Sinh => sinh(b, x),
-        Function::Cosh => cosh(b, x),
-        Function::Cbrt => cbrt(b, x),
-        Function::Sin => trigonometric::sin_cos(b, x).0,
-        Function::Cos => trigonometric::sin_cos(b, x).1,
-        Function::Tan => trigonometric::tan(b, x),
-        Function::Asin => alike(b, real::asin, x),
-        Function::Acos => alike(b, real::acos, x),
-        Function::Atan => alike(b, real::atan, x),
-        Function::Asinh => alike(b, real::asinh, x),
-        Function::Acosh => alike(b, real::acosh, x),
-        Function::Atanh => alike(b, real::atanh, x),
-    }
-}
-
-/// A function that both widths compute in the same way.
-fn alike(b: &mut KernelBuilder, f: fn(&mut KernelBuilder, Value) -> Value, x: P) -> P {
-    let x = value(b, x);
-    let r = f(b, x);
-    pair(b, &r)
-}
-
-/// A function of real numbers.
-pub fn real_function(b: &mut KernelBuilder, f: RealFunction, x: P) -> P {
-    match f {
-        RealFunction::Erf => erf(b, x),
-        RealFunction::ErfInv => erf_inv(b, x),
-    }
+/// The reciprocal of the square root.
+pub fn rsqrt(b: &mut KernelBuilder, x: P) -> P {
+    let s = b.p1(Op::PSqrtD, x);
+    b.divd(1.0, s)
 }
 
 /// x limited to low..=high; NaN stays.

@@ -1,6 +1,7 @@
 //! Float operations against f64 arithmetic and libm.
 
 use super::{Elements, Failures, Random, as_f64, eval_counted, floats};
+use systole_codegen::emit::elementwise::effort::{Effort, effort};
 use systole_codegen::emit::elementwise::{binary, unary};
 use systole_hlo::graph::elementwise::UnaryKind;
 use systole_hlo::graph::{Binary, Unary};
@@ -265,6 +266,17 @@ fn every_operation_has_a_row() {
     }
     for op in Binary::ALL.iter().filter(|b| b.takes(DType::F32.class()) && **b != Binary::Complex) {
         assert!(BINARY.iter().any(|r| r.0 == *op), "{op:?} has no row in BINARY");
+    }
+}
+
+/// Estimates take a function for one instruction of the unit of functions where it is one; sine and cosine, whose instruction keeps the
+/// unit for long, count as a series.
+#[test]
+fn effort_follows_from_the_instructions() {
+    for op in Unary::ALL.iter().filter(|u| matches!(u.kind(), UnaryKind::Function(_) | UnaryKind::RealFunction(_))) {
+        let (_, n) = eval_counted(false, &[floats(DType::F32, &[1.0])], |b, v| unary(b, *op, &v[0], DType::F32));
+        let short = n == 1 && !matches!(op, Unary::Sin | Unary::Cos);
+        assert_eq!(effort(*op) == Effort::Function, short, "{op:?} is {n} instructions: see `effort`");
     }
 }
 
