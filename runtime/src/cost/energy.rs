@@ -4,7 +4,7 @@
 //! and of the host do not.
 
 use super::area::Area;
-use super::work::LANES;
+use super::work::{Price, price};
 use super::{Prices, Work};
 use systole_isa::chip::Cost;
 use systole_isa::{ChipConfig, DType};
@@ -91,23 +91,47 @@ pub fn idle_power(chip: &ChipConfig, prices: &Prices) -> f64 {
     prices.get(Cost::Idle) * Area::of(chip, prices).total() * voltage_squared(chip, prices)
 }
 
-/// Bits read from and written to vector memory.
-fn vmem_bits(a: &Activities) -> (f64, f64) {
-    let bits = |kinds: &[Activity]| 8.0 * kinds.iter().map(|&k| a[k]).sum::<u64>() as f64;
-    use Activity::*;
-    let read = bits(&[VmemRead, VmemToHbm, VmemToVmem, VmemToSmem, SentVmem]);
-    (read, bits(&[VmemWrite, HbmToVmem, VmemToVmem, SmemToVmem, ArrivedVmem]))
-}
-
 /// Joules of bytes times the links that they cross.
 pub fn over_links(bytes: f64, prices: &Prices) -> f64 {
     8.0 * bytes * prices.get(Cost::Ici) * 1e-12
 }
 
-fn smem_bits(a: &Activities) -> f64 {
-    use Activity::*;
-    let kinds = [SmemRead, SmemWrite, HbmToSmem, SmemToHbm, VmemToSmem, SmemToVmem, SmemToSmem, SmemToSmem, SentSmem];
-    8.0 * kinds.iter().map(|&k| a[k]).sum::<u64>() as f64
+/// What the activities of some work come to, by how they are priced, but what rows of matrix units cost.
+#[derive(Default)]
+struct Sums {
+    /// Bits read from and written to vector memory, and both of scalar memory.
+    read: u64,
+    written: u64,
+    smem: u64,
+    /// Bits of weights.
+    weights: f64,
+    /// Joules of fetch and issue.
+    issue: f64,
+    /// Bits over the link to the host.
+    host: u64,
+}
+
+impl Sums {
+    fn of(a: &Activities, prices: &Prices) -> Sums {
+        let mut sums = Sums::default();
+        for &kind in Activity::ALL {
+            let n = a[kind];
+            match price(kind) {
+                Price::Bytes { read, written, smem } => {
+                    sums.read += 8 * n * read;
+                    sums.written += 8 * n * written;
+                    sums.smem += 8 * n * smem;
+                }
+                Price::Weights(bits) => sums.weights += bits * n as f64,
+                Price::Issue(cost) => sums.issue += n as f64 * (prices.get(cost) * 1e-12),
+                Price::Host => sums.host += 8 * n,
+                // By lane, and by cell, with the share that is useful.
+                Price::Lane(_) | Price::Rows => {}
+                Price::Within(_) => {}
+            }
+        }
+        sums
+    }
 }
 
 /// Energy of work, without what chips take that do nothing.
@@ -122,9 +146,10 @@ pub fn dynamic(chip: &ChipConfig, work: &Work, prices: &Prices) -> Energy {
         e.add(Unit::Mxu, Purpose::Padding, v2 * work.padding[i] * p(cost) * prices.get(Cost::MacPadding));
     }
     // A weight passes half of the rows on its way to its cell.
-    let bits = 16.0 * n(Activity::WeightsBf16) + 8.0 * (n(Activity::WeightsInt) + n(Activity::WeightsF8));
-    e.add(Unit::Mxu, Purpose::Weights, v2 * bits * f64::from(chip.mxu.rows) / 2.0 * p(Cost::WeightBit));
-    for &(kind, cost) in LANES {
+    let sums = Sums::of(a, prices);
+    e.add(Unit::Mxu, Purpose::Weights, v2 * sums.weights * f64::from(chip.mxu.rows) / 2.0 * p(Cost::WeightBit));
+    for &kind in Activity::ALL {
+        let Price::Lane(cost) = price(kind) else { continue };
         let unit = if cost == Cost::Xlu { Unit::Xlu } else { Unit::Vpu };
         let empty = work.empty[kind].min(a[kind]) as f64;
         e.add(unit, Purpose::Useful, v2 * (n(kind) - empty) * p(cost));
@@ -132,18 +157,16 @@ pub fn dynamic(chip: &ChipConfig, work: &Work, prices: &Prices) -> Energy {
     }
     let lane = chip.vmem.bytes as f64 / f64::from(chip.core.lanes.max(1));
     let size = (lane / f64::from(128 << 10)).sqrt();
-    let (read, write) = vmem_bits(a);
-    let vmem = size * (read * p(Cost::VmemRead) + write * p(Cost::VmemWrite));
+    let vmem = size * (sums.read as f64 * p(Cost::VmemRead) + sums.written as f64 * p(Cost::VmemWrite));
     e.add(Unit::Vmem, Purpose::Movement, v2 * vmem);
-    e.add(Unit::Smem, Purpose::Control, v2 * smem_bits(a) * p(Cost::Smem));
-    let issue = n(Activity::Bundles) * p(Cost::Issue) + n(Activity::Scalar) * p(Cost::Scalar);
-    e.add(Unit::Issue, Purpose::Control, v2 * (issue + n(Activity::Descriptors) * p(Cost::Descriptor)));
+    e.add(Unit::Smem, Purpose::Control, v2 * sums.smem as f64 * p(Cost::Smem));
+    e.add(Unit::Issue, Purpose::Control, v2 * sums.issue);
     let hbm = 8.0 * (work.hbm_read + work.hbm_write) as f64;
     e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
     let (read, write) = (8.0 * work.cmem_read as f64, 8.0 * work.cmem_write as f64);
     e.add(Unit::Cmem, Purpose::Movement, v2 * (read * p(Cost::CmemRead) + write * p(Cost::CmemWrite)));
     e.add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
-    e.add(Unit::Host, Purpose::Movement, 8.0 * n(Activity::Host) * p(Cost::Host));
+    e.add(Unit::Host, Purpose::Movement, sums.host as f64 * p(Cost::Host));
     e
 }
 

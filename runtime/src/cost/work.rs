@@ -79,19 +79,63 @@ impl Links {
     }
 }
 
-/// Operations on vector lanes, and what one costs.
-pub(super) const LANES: &[(Activity, Cost)] = &[
-    (Activity::Valu, Cost::Valu),
-    (Activity::ValuMul, Cost::ValuMul),
-    (Activity::ValuDiv, Cost::ValuDiv),
-    (Activity::ValuConvert, Cost::ValuConvert),
-    (Activity::ValuIntDiv, Cost::ValuIntDiv),
-    (Activity::ValuF64, Cost::ValuF64),
-    (Activity::ValuF64Div, Cost::ValuF64Div),
-    (Activity::Eup, Cost::Eup),
-    (Activity::Xlu, Cost::Xlu),
-    (Activity::XluReduce, Cost::Xlu),
-];
+/// How an activity is priced.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Price {
+    /// An operation on a vector lane.
+    Lane(Cost),
+    /// What fetches and issues: each at its price.
+    Issue(Cost),
+    /// Bytes: how often each is read from vector memory, written to it, and read or written in scalar memory.
+    Bytes { read: u64, written: u64, smem: u64 },
+    /// Elements shifted into matrix units, of so many bits.
+    Weights(f64),
+    /// Rows through matrix units: by the multiply-adds of their cells, useful ones and others.
+    Rows,
+    /// Bytes over the link to the host.
+    Host,
+    /// In the price of what goes with it, which comes behind.
+    Within(&'static str),
+}
+
+/// How an activity is priced: one without an answer does not compile.
+pub(super) fn price(a: Activity) -> Price {
+    let bytes = |read, written, smem| Price::Bytes { read, written, smem };
+    match a {
+        Activity::Bundles => Price::Issue(Cost::Issue),
+        Activity::Scalar => Price::Issue(Cost::Scalar),
+        Activity::Descriptors => Price::Issue(Cost::Descriptor),
+        Activity::Valu => Price::Lane(Cost::Valu),
+        Activity::ValuMul => Price::Lane(Cost::ValuMul),
+        Activity::ValuDiv => Price::Lane(Cost::ValuDiv),
+        Activity::ValuConvert => Price::Lane(Cost::ValuConvert),
+        Activity::ValuIntDiv => Price::Lane(Cost::ValuIntDiv),
+        Activity::ValuF64 => Price::Lane(Cost::ValuF64),
+        Activity::ValuF64Div => Price::Lane(Cost::ValuF64Div),
+        Activity::Eup => Price::Lane(Cost::Eup),
+        Activity::Xlu | Activity::XluReduce => Price::Lane(Cost::Xlu),
+        Activity::SmemRead | Activity::SmemWrite => bytes(0, 0, 1),
+        Activity::VmemRead => bytes(1, 0, 0),
+        Activity::VmemWrite => bytes(0, 1, 0),
+        Activity::HbmToVmem => bytes(0, 1, 0),
+        Activity::VmemToHbm => bytes(1, 0, 0),
+        Activity::VmemToVmem => bytes(1, 1, 0),
+        Activity::HbmToSmem | Activity::SmemToHbm => bytes(0, 0, 1),
+        Activity::VmemToSmem => bytes(1, 0, 1),
+        Activity::SmemToVmem => bytes(0, 1, 1),
+        Activity::SmemToSmem => bytes(0, 0, 2),
+        Activity::SentVmem => bytes(1, 0, 0),
+        Activity::SentSmem => bytes(0, 0, 1),
+        Activity::ArrivedVmem => bytes(0, 1, 0),
+        Activity::WeightsBf16 => Price::Weights(16.0),
+        Activity::WeightsInt | Activity::WeightsF8 => Price::Weights(8.0),
+        Activity::RowsBf16 | Activity::RowsHigh | Activity::RowsMid | Activity::RowsLow => Price::Rows,
+        Activity::RowsHighFinite | Activity::RowsS8 | Activity::RowsU8 | Activity::RowsF8 => Price::Rows,
+        Activity::MxuResults => Price::Within("the multiply-adds that make them"),
+        Activity::HbmToHbm | Activity::SentHbm => Price::Within("the bursts of HBM"),
+        Activity::Host => Price::Host,
+    }
+}
 
 /// Passes of f32 products of a precision, from the pieces that it streams.
 fn passes(a: &Activities) -> f64 {
@@ -117,7 +161,7 @@ impl Work {
         let flops = debug.map_or(0.0, |d| d.flops);
         let share = debug.map_or(0.0, |d| d.padding);
         let mut empty = Activities::default();
-        for &(kind, _) in LANES {
+        for &kind in Activity::ALL.iter().filter(|&&a| matches!(price(a), Price::Lane(_))) {
             empty[kind] = (o.activity[kind] as f64 * share).round() as u64;
         }
         let needed = (flops / 2.0 * times as f64 * passes(&o.activity)).min(total);

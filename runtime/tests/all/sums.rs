@@ -2,8 +2,9 @@
 
 use systole_isa::ChipConfig;
 use systole_isa::MxuFormat;
+use systole_isa::chip::Cost;
 use systole_isa::program::PodShape;
-use systole_runtime::cost::Work;
+use systole_runtime::cost::{Area, Prices, Work, energy};
 use systole_runtime::{
     Attached, Client, CompileOptions, Mode, NoObserver, PodOptions, Ran, Report, RunOptions, generate, pod, report,
 };
@@ -127,5 +128,27 @@ fn multiply_adds_are_the_rows_times_the_cells_they_pass() {
         let rows: u64 = MxuFormat::ALL.iter().map(|&f| run.activity()[Activity::rows(f)]).sum();
         assert_eq!(useful + padding, rows as f64 * cells);
         assert!(useful / (useful + padding) <= fills, "{useful} of {}", useful + padding);
+    }
+}
+
+/// A coefficient on which neither energy nor area depends is no part of the model.
+#[test]
+fn every_coefficient_counts() {
+    let mut chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
+    chip.clock_hz *= 1.25;
+    let mut work =
+        Work { hbm_read: 1 << 40, hbm_write: 1 << 40, cmem_read: 1 << 40, cmem_write: 1 << 40, ..Work::default() };
+    (work.useful, work.padding, work.link_bytes) = ([1e15; 3], [1e15; 3], 1 << 40);
+    Activity::ALL.iter().for_each(|&a| work.activity[a] = 1 << 40);
+    let all = |prices: &Prices| {
+        let area = Area::of(&chip, prices);
+        let limits = area.constraints(prices, 100.0);
+        format!("{:?} {} {limits:?}", energy::energy(&chip, &work, 1.0, 1, prices), area.total())
+    };
+    let prices = Prices::of(&chip);
+    // What a chip's system takes besides is added in reports.
+    for &cost in Cost::ALL.iter().filter(|c| !matches!(c, Cost::Supply | Cost::Board)) {
+        let other = prices.with(cost, 1.5 * prices.get(cost) + 0.5);
+        assert!(all(&other) != all(&prices), "nothing depends on `{}`", cost.info().0);
     }
 }
