@@ -3,7 +3,7 @@
 use crate::asm::operand_forms;
 use crate::encoding::{COUNT_BITS, HEADER_BITS, OPCODE_BITS, layout};
 use crate::float::F8;
-use crate::opcodes::TABLE;
+use crate::opcodes::{Op, TABLE};
 use crate::table::{Kind, MxuFormat, OpInfo, Slot};
 use std::fmt::Write;
 
@@ -17,12 +17,13 @@ const KINDS: &[Kind] = &[
 /// The page in Markdown.
 pub fn isa_reference_page() -> String {
     let mut page = format!(
-        "# Instruction set\n\nGenerated from the opcode table; do not edit. `docs/isa.md` explains the machine.\n\n{} opcodes. \
-         An instruction is one 64-bit word: the opcode number in bits 0 to {}, then the operands in table order from low \
+        "# Instruction set\n\nGenerated from the opcode table; do not edit. `docs/isa.md` explains the machine.\n\n{} opcodes; \
+         the next new one is number {}. An instruction is one 64-bit word: the opcode number in bits 0 to {}, then the operands in table order from low \
          bits to high, each as wide as its kind; unused bits are zero.\n\n## Bundle header\n\nOne 64-bit word before the \
          instructions of a bundle, which follow in this order. Bits from {HEADER_BITS} on are zero.\n\n| bits | number of \
          instructions |\n| --- | --- |\n",
         TABLE.len(),
+        Op::NUMBERS,
         OPCODE_BITS - 1,
     );
     for (i, slot) in Slot::ALL.iter().enumerate() {

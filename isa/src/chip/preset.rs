@@ -18,6 +18,8 @@ presets! { "tpu-v1-like" "tpu-v2" "tpu-v3" "tpu-v4" "tpu-v5e" "tpu-v5p" "tpu-v6e
 // `CHIPS` and `NODES`: name and tree of every file of chips/ and chips/costs/.
 include!(concat!(env!("OUT_DIR"), "/built_in.rs"));
 
+const _: () = assert!(CHIPS.len() == PRESETS.len(), "every file of chips/ is one of `presets!`, at its age");
+
 impl ChipConfig {
     /// Names of the presets, oldest chip first.
     pub fn preset_names() -> impl Iterator<Item = &'static str> {

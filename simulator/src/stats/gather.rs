@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use systole_isa::decode::Words;
 use systole_isa::encoding::opcode;
 use systole_isa::inst::MAX_OPERANDS;
-use systole_isa::opcodes::TABLE;
+use systole_isa::opcodes::{Function, LoadFn, StoreFn, TABLE};
 use systole_isa::table::OpInfo;
 use systole_isa::validate::Reader;
 use systole_isa::{ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
@@ -167,11 +167,19 @@ fn of_inst(inst: &Inst, program: &Program, chip: &ChipConfig, add: &mut dyn FnMu
 }
 
 /// Bytes of an element in memory of a load or store.
-#[expect(clippy::wildcard_enum_match_arm, reason = "all but the narrow ones move words")]
+#[expect(clippy::wildcard_enum_match_arm, reason = "no other family loads or stores")]
 fn width(op: Op) -> u64 {
-    match op {
-        Op::VLdBf16 | Op::VLdS16 | Op::VLdU16 | Op::VStBf16 | Op::VSt16 => 2,
-        Op::VLdS8 | Op::VLdU8 | Op::VSt8 => 1,
+    match op.function() {
+        Function::Load(load) => match load {
+            LoadFn::VLd => 4,
+            LoadFn::VLdBf16 | LoadFn::VLdS16 | LoadFn::VLdU16 => 2,
+            LoadFn::VLdS8 | LoadFn::VLdU8 => 1,
+        },
+        Function::Store(store) => match store {
+            StoreFn::VSt => 4,
+            StoreFn::VStBf16 | StoreFn::VSt16 => 2,
+            StoreFn::VSt8 => 1,
+        },
         _ => 4,
     }
 }
