@@ -162,6 +162,14 @@ impl<'a, 'r> Site<'_, 'a, 'r> {
 
     /// The values of the operation on what its operands are in the graph, which have the types that the text gives.
     pub fn plain(&mut self) -> PResult<Vec<NodeId>> {
+        self.known()?.ok_or_else(|| {
+            let d = self.o.error(format!("operation `{}` is not supported", self.o.name));
+            Box::new(d.note("supported are StableHLO, CHLO, func.call, func.return and sdy.manual_computation"))
+        })
+    }
+
+    /// As [`Site::plain`]; `None` of an operation that there is not.
+    pub fn known(&mut self) -> PResult<Option<Vec<NodeId>>> {
         let o = self.o;
         let name = o.name.strip_prefix("mhlo.").or_else(|| o.name.strip_prefix("stablehlo.")).unwrap_or(o.name);
         let mut done = match o.name.strip_prefix("chlo.") {
@@ -173,12 +181,7 @@ impl<'a, 'r> Site<'_, 'a, 'r> {
                 done = family(self, name)?;
             }
         }
-        let Some(values) = done else {
-            let d = o.error(format!("operation `{}` is not supported", o.name));
-            return Err(Box::new(
-                d.note("supported are StableHLO, CHLO, func.call, func.return and sdy.manual_computation"),
-            ));
-        };
+        let Some(values) = done else { return Ok(None) };
         let wanted: usize = o.results.iter().map(|r| r.1).sum();
         if values.len() < wanted || wanted > 0 && values.len() > wanted {
             return Err(o.error(format!("the operation has {} results, not {wanted}", values.len())));
@@ -189,7 +192,7 @@ impl<'a, 'r> Site<'_, 'a, 'r> {
                 return Err(o.error(format!("the result is {is}, not {}", spell(t))));
             }
         }
-        Ok(values)
+        Ok(Some(values))
     }
 
     /// Adds an operation with its result's shape.
