@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use systole_compiler::plan::Plan;
 use systole_compiler::plan::action::Operand;
 use systole_compiler::plan::alone::{alone, called};
-use systole_compiler::plan::guide::{Guide, Schedule, TunedKernel};
+use systole_compiler::plan::guide::{Guide, Schedule, TunedKernel, words};
 use systole_compiler::plan::spec::{KernelSpec, Way};
 use systole_compiler::plan::step::KernelEntry;
 use systole_simulator::{Machine, Mode, NoObserver};
@@ -142,7 +142,7 @@ impl Client {
             if best >= planned {
                 continue;
             }
-            report.better.push((entry.name.clone(), planned, best, text(way)));
+            report.better.push((entry.name.clone(), planned, best, words(way).1));
             report.database += &entry_of(&entry.spec, way, chip.fingerprint());
             let names = c.ops.iter().filter_map(|&o| plan.ops.get(o as usize));
             pins.extend(names.map(|o| (o.name.clone(), (planned - best, way))));
@@ -172,7 +172,11 @@ struct Pin {
 
 /// A line for each pin.
 fn schedule(pins: &[Pin]) -> String {
-    pins.iter().map(|p| format!("{} {} {}\n", keyword(p.way), p.op, text(p.way))).collect()
+    let line = |p: &Pin| {
+        let (keyword, numbers) = words(p.way);
+        format!("{keyword} {} {numbers}\n", p.op)
+    };
+    pins.iter().map(line).collect()
 }
 
 /// A program that is compiled again and again with different pins.
@@ -236,26 +240,6 @@ impl Whole<'_> {
             }
             Err(e) => Err(e),
         }
-    }
-}
-
-fn keyword(way: Way) -> &'static str {
-    match way {
-        Way::Tile(_) => "tile",
-        Way::Cut(_) => "cut",
-        Way::Table { .. } => "table",
-    }
-}
-
-/// A way as a schedule says it.
-fn text(way: Way) -> String {
-    match way {
-        Way::Tile(t) => format!(
-            "(variant: {}, units: {}, outer: {}, rows: {}, splits: {}, groups: {}, windows: ({}, {}, {}))",
-            t.variant, t.units, t.outer, t.rows, t.splits, t.groups, t.windows[0], t.windows[1], t.windows[2]
-        ),
-        Way::Table { block } => format!("(block: {block})"),
-        Way::Cut(c) => format!("(outer: {}, dimension: {}, size: {})", c.outer, c.dimension, c.size),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::action::{Action, Copy, CopyKind, Operand};
 use super::guide::is_named;
 use super::planned::Plan;
-use super::spec::{KernelSpec, Way};
+use super::spec::KernelSpec;
 use super::step::{Unit, Use};
 use super::text::{bytes, describe};
 use std::fmt::Write;
@@ -103,15 +103,9 @@ impl<'a> Calls<'a> {
             self.through(contraction, tile);
         }
         for c in &k.considered {
-            let way = match c.way {
-                Way::Tile(t) => t.to_string(),
-                Way::Cut(c) => c.to_string(),
-                Way::Table { block: 0 } => "tables in place".into(),
-                Way::Table { block } => format!("tables in blocks of {block} rows"),
-            };
             let more =
                 k.cycles.map_or_else(String::new, |best| format!(" ({:+.1} %)", 100.0 * (c.cycles / best - 1.0)));
-            let _ = writeln!(self.out, "    rather than {way}: {:.0} cycles{more}", c.cycles);
+            let _ = writeln!(self.out, "    rather than {}: {:.0} cycles{more}", c.way, c.cycles);
         }
         for a in args {
             self.array(a);

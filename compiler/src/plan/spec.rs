@@ -1,6 +1,7 @@
 //! What kernels compute and how: plain values from which emission makes their code without deciding anything.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use systole_codegen::emit::blocks::{self, BlockCut, BlockSpec, Body, Share};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
 use systole_codegen::emit::fetch::FetchSpec;
@@ -118,6 +119,7 @@ impl KernelSpec {
         match self {
             KernelSpec::Product { tile, looks, .. } => Some((Way::Tile(*tile), *looks)),
             KernelSpec::Blocks { cut, looks, .. } => Some((Way::Cut(*cut), *looks)),
+            KernelSpec::Scatter(s) if s.in_place() || s.block > 0 => Some((Way::Table { block: s.block }, None)),
             KernelSpec::Body(_)
             | KernelSpec::Gather { .. }
             | KernelSpec::Scatter(_)
@@ -130,7 +132,7 @@ impl KernelSpec {
         }
     }
 
-    /// The tile or cut with which it is made: what [`KernelSpec::made`] changes.
+    /// The way in which it is made, where there are others.
     pub fn way(&self) -> Option<Way> {
         Some(self.chosen()?.0)
     }
@@ -210,6 +212,17 @@ pub enum Way {
     Table {
         block: u32,
     },
+}
+
+impl fmt::Display for Way {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Way::Tile(t) => t.fmt(f),
+            Way::Cut(c) => c.fmt(f),
+            Way::Table { block: 0 } => f.write_str("tables in place"),
+            Way::Table { block } => write!(f, "tables in blocks of {block} rows"),
+        }
+    }
 }
 
 /// What a kernel was asked for: equal ones share a kernel. Last comes the line of the pin that they obey, if any.

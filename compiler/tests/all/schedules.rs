@@ -1,13 +1,14 @@
 //! Schedules: pins that hold are in the plan, pins that cannot are errors with their line.
 
 use std::sync::Arc;
+use systole_codegen::emit::blocks::BlockCut;
 use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_compiler::compile::{CompileOptions, generate, plan_module};
 use systole_compiler::front::parse_hlo;
 use systole_compiler::plan::action::Action;
 use systole_compiler::plan::alone::called;
-use systole_compiler::plan::guide::{CostModel, Dice, Schedule, Tuned, TunedKernel, is_named};
-use systole_compiler::plan::spec::KernelSpec;
+use systole_compiler::plan::guide::{CostModel, Dice, Schedule, Tuned, TunedKernel, is_named, words};
+use systole_compiler::plan::spec::{KernelSpec, Way};
 use systole_compiler::plan::{Plan, explain::explain};
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
@@ -187,11 +188,63 @@ ENTRY e {
     assert_eq!(specs(&made(&pins)), specs(&plan));
 }
 
+/// Either way of a scatter into a table that vector memory does not hold; blocks of another size are none.
+#[test]
+fn tables_of_scatters_are_pinned() {
+    let text = "HloModule m
+add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
+ENTRY e {
+  x = f32[9000,16] parameter(0)
+  i = s32[3000] parameter(1)
+  u = f32[3000,16] parameter(2)
+  ROOT added = f32[9000,16] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
+}
+";
+    let mut chip = ChipConfig::from_preset("tiny").expect("a preset");
+    chip.apply_sets(&["vmem.bytes=96KiB"]).expect("an override");
+    let block = |schedule: &str| {
+        let plan = scheduled_on(&chip, text, schedule).expect(schedule);
+        generate(&plan, &chip, &CompileOptions::for_chip(&chip), None).expect("a program");
+        let of = |k: &KernelSpec| if let KernelSpec::Scatter(s) = k { Some(s.block) } else { None };
+        plan.kernels.iter().find_map(|k| of(&k.spec)).expect("a scatter")
+    };
+    // In place is the other way here.
+    let usual = block("");
+    assert!(usual > 0);
+    assert_eq!(block("table added (block: 0)"), 0);
+    assert_eq!(block(&format!("table added (block: {usual})")), usual);
+    let e = scheduled_on(&chip, text, "table added (block: 8)").expect_err("no such blocks").to_string();
+    assert!(e.contains("line 1") && e.contains(&format!("tables in blocks of {usual} rows")), "{e}");
+}
+
+#[test]
+fn pins_are_read_as_they_are_written() {
+    let tile =
+        Tile { variant: 1, units: 2, outer: 3, rows: 4, splits: 5, groups: 6, windows: [7, 8, 9], close: 2, open: 3 };
+    let line = |way: Way| {
+        let (keyword, numbers) = words(way);
+        Schedule::parse(&format!("{keyword} y {numbers}")).expect("a schedule")
+    };
+    let pin = line(Way::Tile(tile)).tile("y").expect("a tile").0;
+    assert!(pin.allows(&tile) && !pin.allows(&Tile { close: 1, ..tile }) && !pin.allows(&Tile { open: 1, ..tile }));
+    let cut = BlockCut { outer: 1, dimension: 2, size: 3 };
+    let pin = line(Way::Cut(cut)).cut("y").expect("a cut").0;
+    assert!(pin.allows(&cut) && !pin.allows(&BlockCut { size: 4, ..cut }));
+    let pin = line(Way::Table { block: 8 }).table("y").expect("a table").0;
+    assert!(pin.allows(8) && !pin.allows(0));
+}
+
 #[test]
 fn pins_of_nothing_are_refused() {
-    for text in
-        ["tile nothing (rows: 8)", "keep nothing", "alone nothing", "before a b", "exchange y ring", "tile v (rows: 8)"]
-    {
+    for text in [
+        "tile nothing (rows: 8)",
+        "keep nothing",
+        "alone nothing",
+        "before a b",
+        "exchange y ring",
+        "tile v (rows: 8)",
+        "table y (block: 0)",
+    ] {
         match scheduled(text) {
             Err(CompileError::Schedule { line: 1, .. }) => {}
             other => panic!("{text}: {:?}", other.map(|_| "a plan")),

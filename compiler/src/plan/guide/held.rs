@@ -28,12 +28,7 @@ pub fn check(draft: &Draft, schedule: &Schedule) -> Result<(), CompileError> {
 /// Why a kernel is not made as a pin says, and how it could be made.
 fn none_like_that(what: &str, op: &str, kernel: &KernelEntry) -> String {
     let ways = kernel.spec.way().into_iter().chain(kernel.considered.iter().map(|c| c.way));
-    let said = ways.filter_map(|way| match way {
-        Way::Tile(t) => Some(t.to_string()),
-        Way::Cut(c) => Some(c.to_string()),
-        Way::Table { .. } => None,
-    });
-    format!("no {what} of `{op}` that fits is like that; {}", listed("the best are", said))
+    format!("no {what} of `{op}` that fits is like that; {}", listed("the best are", ways.map(|way| way.to_string())))
 }
 
 struct Seen<'a> {
@@ -103,7 +98,12 @@ impl Seen<'_> {
                         self.holds(pin.allows(&cut), line, || none_like_that("cut", op, entry));
                     }
                 }
-                Some(Way::Table { .. }) | None => {}
+                Some(Way::Table { block }) => {
+                    if let Some((pin, line)) = self.schedule.table(op) {
+                        self.holds(pin.allows(block), line, || none_like_that("table", op, entry));
+                    }
+                }
+                None => {}
             }
         }
         for (buf, _, unit) in args.iter().filter_map(Arg::array) {

@@ -11,7 +11,7 @@ mod schedule;
 pub use dice::Dice;
 pub use held::check;
 pub use order::pinned;
-pub use schedule::{CutPin, Schedule, TilePin, impossible, is_named, listed};
+pub use schedule::{CutPin, Schedule, TablePin, TilePin, impossible, is_named, listed, words};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -1,6 +1,7 @@
 //! Decisions pinned by operation, as a text.
 
 use super::super::collective::Algorithm;
+use super::super::spec::Way;
 use ron::extensions::Extensions;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -56,11 +57,40 @@ impl CutPin {
     }
 }
 
+/// The ways that a pin allows of a scatter whose table is larger than vector memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct TablePin {
+    /// Rows of a block of the table; 0: it is updated in place, in HBM.
+    pub block: Option<u32>,
+}
+
+impl TablePin {
+    pub fn allows(&self, block: u32) -> bool {
+        self.block.is_none_or(|p| p == block)
+    }
+}
+
+/// The pin that allows a way and no other: its keyword, and what stands behind the operation's name.
+pub fn words(way: Way) -> (&'static str, String) {
+    match way {
+        Way::Tile(Tile { variant, units, outer, rows, splits, groups, windows: [l, r, o], close, open }) => {
+            let cut = format!("variant: {variant}, units: {units}, outer: {outer}, rows: {rows}, splits: {splits}");
+            ("tile", format!("({cut}, groups: {groups}, windows: ({l}, {r}, {o}), close: {close}, open: {open})"))
+        }
+        Way::Cut(BlockCut { outer, dimension, size }) => {
+            ("cut", format!("(outer: {outer}, dimension: {dimension}, size: {size})"))
+        }
+        Way::Table { block } => ("table", format!("(block: {block})")),
+    }
+}
+
 /// A decision.
 #[derive(Clone, Debug, PartialEq)]
 enum Pinned {
     Tile(TilePin),
     Cut(CutPin),
+    Table(TablePin),
     /// The operation's array is reached in vector memory, or in HBM.
     Keep,
     Stream,
@@ -140,6 +170,7 @@ impl Schedule {
             let what = match (keyword, rest) {
                 ("tile", _) => Pinned::Tile(ron.from_str(rest).map_err(|e| impossible(line, e.code))?),
                 ("cut", _) => Pinned::Cut(ron.from_str(rest).map_err(|e| impossible(line, e.code))?),
+                ("table", _) => Pinned::Table(ron.from_str(rest).map_err(|e| impossible(line, e.code))?),
                 ("keep", "") => Pinned::Keep,
                 ("stream", "") => Pinned::Stream,
                 ("alone", "") => Pinned::Alone,
@@ -187,6 +218,9 @@ impl Schedule {
             match what {
                 Pinned::Tile(_) => format!("no operation `{pattern}` is a product by tiles"),
                 Pinned::Cut(_) => format!("no operation `{pattern}` is done in blocks"),
+                Pinned::Table(_) => {
+                    format!("no operation `{pattern}` is a scatter into a table that can be made in several ways")
+                }
                 Pinned::Keep | Pinned::Stream => format!("no kernel reaches an array `{pattern}`"),
                 Pinned::Alone => format!("no operation `{pattern}` has steps of its own"),
                 Pinned::Exchange(_) => {
@@ -216,7 +250,8 @@ impl Schedule {
         self.find(name, |p| match p {
             Pinned::Stream => Some(true),
             Pinned::Keep => Some(false),
-            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Alone | Pinned::Exchange(_) | Pinned::Before(_) => None,
+            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Table(_) => None,
+            Pinned::Alone | Pinned::Exchange(_) | Pinned::Before(_) => None,
         })
     }
 
@@ -235,13 +270,17 @@ impl Schedule {
         self.find(name, |p| if let Pinned::Cut(c) = p { Some(*c) } else { None })
     }
 
+    /// How an operation's table may be made, and the pin's line.
+    pub fn table(&self, name: &str) -> Option<(TablePin, usize)> {
+        self.find(name, |p| if let Pinned::Table(t) = p { Some(*t) } else { None })
+    }
+
     /// Pairs of patterns of which the first's operations come before the second's, with lines.
     pub fn orders(&self) -> impl Iterator<Item = (&str, &str, usize)> {
         self.pins.iter().filter_map(|p| match &p.what {
             Pinned::Before(other) => Some((p.pattern.as_str(), other.as_str(), p.line)),
-            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Keep | Pinned::Stream | Pinned::Alone | Pinned::Exchange(_) => {
-                None
-            }
+            Pinned::Tile(_) | Pinned::Cut(_) | Pinned::Table(_) => None,
+            Pinned::Keep | Pinned::Stream | Pinned::Alone | Pinned::Exchange(_) => None,
         })
     }
 }

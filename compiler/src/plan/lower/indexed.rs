@@ -301,7 +301,7 @@ impl<'a> Lower<'a> {
             updates.push(update);
         }
         let spec = self.scatter_spec(specs, (elements, body), &indices, &tables, &updates);
-        let ways = self.scatter_ways(&spec);
+        let ways = self.scatter_ways(&spec, op);
         let in_place = ways.as_ref().filter(|w| w.in_place()).map(|w| w.spec.clone());
         if let Some(spec) = in_place.or_else(|| self.shared_copies(&spec, &tables[0])) {
             let result = self.is_result(r, id);

@@ -4,6 +4,7 @@
 use super::super::Lower;
 use super::super::cores::folded;
 use super::placed;
+use crate::plan::guide::TablePin;
 use crate::plan::spec::{Considered, Way};
 use crate::plan::step::{Arg, BufferKind, SplitPart, Step, Unit, Use};
 use crate::plan::view::{BufId, Form, View, layout_of};
@@ -20,12 +21,18 @@ pub struct Ways {
     /// Estimated cycles in place, and of the table in blocks of so many rows.
     cycles: f64,
     blocks: (u32, f64),
+    pin: Option<TablePin>,
 }
 
 impl Ways {
-    /// Whether in place is the better one.
+    /// Whether it is made in place: the better way of those that a pin allows, of both where it allows none.
     pub fn in_place(&self) -> bool {
-        self.cycles < self.blocks.1
+        let allowed = |block: u32| self.pin.is_none_or(|p| p.allows(block));
+        match (allowed(0), allowed(self.blocks.0)) {
+            (true, false) => true,
+            (false, true) => false,
+            (true, true) | (false, false) => self.cycles < self.blocks.1,
+        }
     }
 
     /// Estimated cycles of the one that is taken, and the other one.
@@ -38,7 +45,7 @@ impl Ways {
 
 impl Lower<'_> {
     /// The ways of a scatter whose table is made in blocks, if it can be made in place too.
-    pub(super) fn scatter_ways(&self, spec: &ScatterSpec) -> Option<Ways> {
+    pub(super) fn scatter_ways(&self, spec: &ScatterSpec, op: u32) -> Option<Ways> {
         if spec.block == 0 || !spec.can_be_in_place(self.chip) {
             return None;
         }
@@ -47,7 +54,8 @@ impl Lower<'_> {
         let mut spec = ScatterSpec { block: 0, part: true, far: Far { indices: true, rows: true }, ..spec.clone() };
         let (r, plane) = (&mut spec.specs[0], in_place_plane(spec.rows, chip));
         (r.table_plane, r.table_component) = (plane, plane * r.planes);
-        Some(Ways { spec, cycles, blocks })
+        let pin = self.guide.schedule.table(self.op_name(op)).map(|p| p.0);
+        Some(Ways { spec, cycles, blocks, pin })
     }
 
     /// A scatter in copies of its table whose updates are worth being shared out among the device's cores.
