@@ -71,6 +71,18 @@ fn files(dir: &Path, ending: &str, out: &mut Vec<PathBuf>) {
     }
 }
 
+/// Folders below a folder of the repository, without what is built or fetched.
+fn folders(dir: &Path, out: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(dir).expect("the folder is readable") {
+        let path = entry.expect("an entry").path();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+        if path.is_dir() && name != "target" && !name.starts_with('.') {
+            folders(&path, out);
+            out.push(path);
+        }
+    }
+}
+
 fn sources() -> Vec<PathBuf> {
     let mut out = Vec::new();
     files(&root(), ".rs", &mut out);
@@ -189,9 +201,17 @@ fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
         let text = read(path);
         let code =
             without_tests(&text).lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
-        for (i, _) in code.match_indices("crate::") {
+        // What leads to the top of the crate: its name, or as many steps up as the module lies deep.
+        let inside = path.strip_prefix(src).expect("below").with_extension("");
+        let depth = inside.components().count() - usize::from(inside.ends_with("mod"));
+        let up = "super::".repeat(depth);
+        let is_top = |i: &usize| !code[..*i].ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == ':');
+        let ups = code.match_indices(&up).map(|m| m.0).filter(is_top).map(|i| i + up.len());
+        let ups = ups.filter(|&i| !code[i..].starts_with("super::"));
+        let tops = code.match_indices("crate::").map(|m| m.0 + "crate::".len()).chain(ups);
+        for i in tops {
             let word = |s: &str| s.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-            let rest = &code[i + "crate::".len()..];
+            let rest = &code[i..];
             let used: Vec<String> = match rest.strip_prefix('{') {
                 // A group: the first word of each part at its outer level.
                 Some(group) => {
@@ -258,6 +278,14 @@ const CIRCLES: &[(&str, &str)] = &[
     ("isa: table", "one table: its words and its rows"),
     ("compiler/mlir-bytecode: ir", "one reader: sections and what is in them"),
     ("compiler/mlir-bytecode: module", "one reader: sections and what is in them"),
+    ("compiler/eval: dispatch", "an operation runs the computations that it calls"),
+    ("compiler/eval: ops", "an operation runs the computations that it calls"),
+    ("compiler/eval: process", "an operation runs the computations that it calls"),
+    ("compiler/eval: region", "an operation runs the computations that it calls"),
+    ("compiler/eval: run", "an operation runs the computations that it calls"),
+    ("compiler/passes: edit", "what is made is simplified at once, by rules that make it simpler"),
+    ("compiler/passes: make", "what is made is simplified at once, by rules that make it simpler"),
+    ("compiler/passes: simplify", "what is made is simplified at once, by rules that make it simpler"),
     ("simulator: issue", "the core and its units share the machine's state"),
     ("simulator: load", "code is predecoded for the core that issues it"),
     ("simulator: machine", "a device and its cores"),
@@ -291,21 +319,31 @@ fn links_of_documents_lead_somewhere() {
     assert!(wrong.is_empty(), "links to nothing: {}", wrong.join(", "));
 }
 
-/// Sources that documents name in code: `folder/file.rs`, from any folder on.
+/// Sources and folders that documents name in code: `file.rs`, `folder/file.rs`, `folder/`, from any folder on.
 #[test]
 fn sources_that_documents_name_exist() {
     let mut all = Vec::new();
     files(&root(), ".md", &mut all);
     let sources: Vec<String> = sources().iter().map(|p| format!("/{}", shown(p))).collect();
+    let mut folders = Vec::new();
+    self::folders(&root(), &mut folders);
+    let folders: Vec<String> = folders.iter().map(|p| format!("/{}/", shown(p))).collect();
     let mut wrong = Vec::new();
     for path in all {
         let text = read(&path);
         let named = text.split('`').skip(1).step_by(2);
-        for name in named.filter(|n| n.ends_with(".rs") && n.contains('/') && !n.contains(['*', '<', ' ', '{'])) {
-            if !sources.iter().any(|s| s.ends_with(&format!("/{name}"))) {
+        // Words in capitals stand for any name.
+        let any = |n: &str| n.split('/').any(|w| w.chars().any(char::is_alphabetic) && w == w.to_uppercase());
+        for name in named.filter(|n| !n.contains(['*', '<', ' ', '{', '\n']) && !any(n)) {
+            let known = match name.ends_with('/') {
+                true if name.starts_with(char::is_alphanumeric) => &folders,
+                false if name.ends_with(".rs") => &sources,
+                _ => continue,
+            };
+            if !known.iter().any(|s| s.ends_with(&format!("/{name}"))) {
                 wrong.push(format!("{}: {name}", shown(&path)));
             }
         }
     }
-    assert!(wrong.is_empty(), "no such source: {}", wrong.join(", "));
+    assert!(wrong.is_empty(), "no such source or folder: {}", wrong.join(", "));
 }

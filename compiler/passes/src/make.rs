@@ -291,13 +291,6 @@ impl Emit<'_> {
         }
     }
 
-    /// A computation of scalars applied to every element of arrays of sizes `dims`; gives its results.
-    pub fn apply(&mut self, body: CompId, args: &[NodeId], dims: &[u64]) -> Result<Vec<NodeId>, CompileError> {
-        let c = self.draft.computations[body.index()].clone();
-        let span = self.span();
-        super::inline::apply(self, &c, args, dims, span)
-    }
-
     /// A loop over a flat state: `condition` and `body` get the state's elements.
     pub fn while_loop(
         &mut self,

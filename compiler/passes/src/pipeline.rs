@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, Rewritten, rewrite};
 use crate::{
-    check, collective, columns, conv, dot, dynamic, expand, initial, inline, interleave, lanes, loops, picks, pieces,
-    rows, shifts, siblings, squeeze, strips, transfers, window,
+    check, collective, columns, conv, dot, dynamic, expand, inline, interleave, lanes, loops, pieces, reductions, rows,
+    shifts, squeeze, strips, transfers, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -133,7 +133,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "initial-values",
         summary: "reductions from what changes nothing; initial values combined at the end",
-        run: |m, d, _| rewrite(m, d, &mut initial::rule),
+        run: |m, d, _| rewrite(m, d, &mut reductions::initial::rule),
     },
     Pass {
         name: "accumulate",
@@ -155,7 +155,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "picks",
         summary: "the largest of a product's rows and their places as reductions of one result",
-        run: |m, d, _| rewrite(m, d, &mut picks::rule),
+        run: |m, d, _| rewrite(m, d, &mut reductions::picks::rule),
     },
     // Once nothing else makes sums of padded arrays.
     Pass {
@@ -248,7 +248,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "siblings",
         summary: "reductions of the same arrays as one of several results",
-        run: |m, d, _| Ok(siblings::run(m, d)),
+        run: |m, d, _| Ok(reductions::siblings::run(m, d)),
     },
     // After everything that could move operations across a barrier.
     Pass { name: "barriers", summary: "optimisation barriers gone", run: |m, d, _| rewrite(m, d, &mut barrier) },

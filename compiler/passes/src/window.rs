@@ -4,6 +4,7 @@
 pub mod pools;
 
 use super::edit::{Emit, Rewritten};
+use super::reductions::sums::{rounded, wide_sum};
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Node, NodeId, Op, PadDim, Shape, WindowDim};
@@ -77,7 +78,7 @@ fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
     let (r, op) = match wide_sum(b, body, from) {
         // Small windows round every sum to the element type, as XLA does.
         Some(op) if places <= NARROW_WINDOW && matches!(from, DType::BF16 | DType::F16) => {
-            let body = super::initial::rounded(b, op, from)?;
+            let body = rounded(b, op, from)?;
             (b.reduce_window(&[x], &[init], &plain, body), Some(op))
         }
         Some(op) => {
@@ -444,12 +445,6 @@ impl Scan {
 fn parts(b: &mut Emit, part: Windows<'_>) -> Result<Vec<NodeId>, CompileError> {
     let done = lowered(b, part)?;
     Ok(b.elements_of(done))
-}
-
-/// The operation of a body that has to be computed in f32 instead of a narrower float type.
-pub(super) fn wide_sum(b: &Emit, body: CompId, dtype: DType) -> Option<Binary> {
-    let narrow = matches!(dtype, DType::BF16 | DType::F16) || dtype.is_f8();
-    combiner(b, body).filter(|op| narrow && matches!(op, Binary::Add | Binary::Mul))
 }
 
 /// Takes sums and products of narrow floats in f32.

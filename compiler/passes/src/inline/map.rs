@@ -2,14 +2,23 @@
 
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Computation, NodeId, Op, Shape, Span};
+use systole_hlo::graph::{CompId, Computation, NodeId, Op, Shape, Span};
+
+impl Emit<'_> {
+    /// A computation of scalars applied to every element of arrays of sizes `dims`; gives its results.
+    pub fn apply(&mut self, body: CompId, args: &[NodeId], dims: &[u64]) -> Result<Vec<NodeId>, CompileError> {
+        let c = self.draft.computations[body.index()].clone();
+        let span = self.span();
+        apply(self, &c, args, dims, span)
+    }
+}
 
 /// Emits a scalar computation's operations over arrays of sizes `dims`; gives the result's leaves.
 ///
 /// # Errors
 /// If the computation does anything but elementwise work on scalars.
 #[allow(clippy::wildcard_enum_match_arm, reason = "the message for any other operation")]
-pub fn apply(
+pub(super) fn apply(
     b: &mut Emit,
     c: &Computation,
     args: &[NodeId],

@@ -19,7 +19,6 @@ mod value;
 
 use super::dynamic::bounds;
 use super::edit::{self, Draft, Emit};
-pub use map::apply;
 use rustc_hash::FxHashMap;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Alias, ArrayShape, CompId, Computation, Module, Node, NodeId, Op, Shape};

@@ -5,8 +5,8 @@
 //! whose windows stand side by side. What is computed of the groups otherwise too (scaled by what they were reduced to) needs them split,
 //! and reduced as they lie then.
 
-use super::wide_sum;
 use crate::edit::{Draft, Emit, reachable, rewrite};
+use crate::reductions::sums::wide_sum;
 use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Computation, Module, Node, NodeId, Op, Shape, WindowDim};

@@ -5,7 +5,7 @@
 //!
 //! Sums along the last dimension alone stay: they are computed inside of what uses their rows.
 
-use super::edit::{Draft, base_name, reachable};
+use crate::edit::{Draft, base_name, reachable};
 use rustc_hash::FxHashSet;
 use systole_hlo::graph::{ArrayShape, CompId, Computation, Module, Node, NodeId, Op, Shape};
 

@@ -4,11 +4,11 @@
 //! reduces dimensions of more than 32 elements by windows of 32 first: once for every window, and once at the end. Sums of at
 //! least 4096 `f32` or `f64` are taken at once.
 
-use super::edit::{Emit, Rewritten};
-use super::simplify::{combiner, identity, is_identity, scalar_of};
-use super::window::wide_sum;
+use super::sums::{rounded, wide_sum};
+use crate::edit::{Emit, Rewritten};
+use crate::simplify::{combiner, identity, is_identity, scalar_of};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, CompId, Node, NodeId, Op, PadDim, Shape, WindowDim};
+use systole_hlo::graph::{Binary, Node, NodeId, Op, PadDim, WindowDim};
 use systole_isa::DType;
 
 /// Largest dimension that is reduced at once.
@@ -63,17 +63,6 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     let init = b.broadcast(init, &[], &dims);
     let done = b.binary(op, init, r);
     Ok(Some(b.convert(done, dtype)))
-}
-
-/// The computation of one operation on `bf16` or `f16` that is rounded at every step.
-pub fn rounded(b: &mut Emit, op: Binary, dtype: DType) -> Result<CompId, CompileError> {
-    let (exponent, mantissa) = if dtype == DType::BF16 { (8, 7) } else { (5, 10) };
-    b.computation("rounded", |b| {
-        let scalar = Shape::array(dtype, &[]);
-        let (p, q) = (b.parameter(scalar.clone()), b.parameter(scalar.clone()));
-        let sum = b.raw(Op::Binary(op), &[p, q], scalar.clone());
-        Ok(b.raw(Op::ReducePrecision { exponent, mantissa }, &[sum], scalar))
-    })
 }
 
 /// A reduction of narrow floats window by window, each step rounded.

@@ -3,8 +3,8 @@
 //! A reduction of pairs has a kernel of its own, before which the product's result is an array. Reductions of one result are part of
 //! other kernels, and chains of them behind a product are done strip by strip.
 
-use super::edit::{Emit, Rewritten};
-use super::simplify::{identity, is_identity, scalar_of, splat_number};
+use crate::edit::{Emit, Rewritten};
+use crate::simplify::{identity, is_identity, scalar_of, splat_number};
 use systole_hlo::analysis::pick::PickBody;
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op};
 use systole_isa::DType;
