@@ -98,16 +98,16 @@ pub(in super::super) fn special(
     }
 }
 
-/// The operand times its scales, each of which stands for a block; computed in `f32`.
+/// The operand times its scales, each of which stands for a block, or a single one for all; computed in `f32`.
 fn scaled(t: &Tensor, scale: &Tensor) -> Result<Tensor, Fault> {
-    if scale.rank() != t.rank() {
+    if scale.rank() != t.rank() && scale.rank() != 0 {
         return Err(malformed("scales of another rank"));
     }
     let (own, of_scale) = (super::super::tensor::strides(&t.dims), super::super::tensor::strides(&scale.dims));
     let mut out = Vec::with_capacity(t.elements());
     for i in 0..t.elements() {
         let mut at = 0;
-        for d in 0..t.rank() {
+        for d in 0..scale.rank() {
             let index = i / own[d] % t.dims[d];
             at += (index * scale.dims[d] / t.dims[d]) * of_scale[d];
         }

@@ -3,6 +3,7 @@
 mod batch_norm;
 mod bits;
 mod codes;
+mod dots;
 mod few;
 mod fft;
 mod gather;
@@ -12,7 +13,6 @@ mod known;
 pub(crate) mod library;
 mod linear;
 mod packed;
-mod ragged;
 mod random;
 mod runs;
 mod scatter;
@@ -66,8 +66,9 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewr
             Some(triangular::triangular_solve(b, x[0], x[1], t, options)?)
         }
         Op::RaggedDot { dims, lhs_ragged, rhs_group, precision } => {
-            ragged::lower(b, n, x, (dims, *lhs_ragged, &rhs_group[..], *precision), options)?
+            dots::ragged::lower(b, n, x, (dims, *lhs_ragged, &rhs_group[..], *precision), options)?
         }
+        Op::ScaledDot { dims, precision } => dots::scaled::lower(b, x, dims, *precision, array(&n.shape).dtype),
         Op::CustomCall { .. } => library::lower(b, n, x, options)?,
         _ => None,
     })

@@ -1,0 +1,4 @@
+//! Products that are no plain ones.
+
+pub mod ragged;
+pub mod scaled;
