@@ -140,7 +140,7 @@ impl Machine {
             for o in others {
                 observers.push(o);
             }
-            let mut team = seats.team(&loaded, &mut self.hbm, observers, (&pool, None));
+            let mut team = seats.team(&loaded, &mut self.hbm, observers, (&pool, None, 0));
             team.resume()?;
             return Ok(team.finish(&mut Totals::default()));
         }

@@ -46,13 +46,14 @@ impl Seats {
     }
 
     /// The cores, before their first bundle. `observers` watch one core each, from the first on. `devices`: how many the program
-    /// runs on, where the device is one of a pod's; the first core is the one that others hear of.
+    /// runs on, where the device is one of a pod's; the first core is the one that others hear of. `lane`: teams of one go on one behind
+    /// the other.
     pub fn team<'a>(
         &'a mut self,
         loaded: &'a Loaded,
         hbm: &'a mut Hbm,
         observers: Vec<&'a mut dyn Observer>,
-        (pool, devices): (&'a Pool, Option<u32>),
+        (pool, devices, lane): (&'a Pool, Option<u32>, usize),
     ) -> Team<'a> {
         let n = self.options.len();
         let mut watchers: Vec<&mut dyn Observer> = Vec::with_capacity(n);
@@ -66,6 +67,7 @@ impl Seats {
         let mut cores = Vec::with_capacity(n);
         for (i, ((((hbm, smem), values), watcher), options)) in parts.enumerate() {
             let mut core = Core::new(loaded, options, watcher, State { hbm, values: values.as_mut(), smem, pool });
+            core.lane = lane;
             if n > 1 {
                 core.join_cores(i as u32);
             }
@@ -106,6 +108,11 @@ impl<'a> Team<'a> {
     /// As [`Team::first`].
     pub fn first_mut(&mut self) -> &mut Core<'a> {
         &mut self.cores[0]
+    }
+
+    /// Counters of the cores know all that was replayed. No team of the run may be going on.
+    pub fn add_up(&mut self) {
+        self.cores.iter_mut().for_each(Core::add_up);
     }
 
     /// Semaphores of any core that hold bytes that no wait took.

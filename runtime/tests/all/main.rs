@@ -25,3 +25,4 @@ mod rules;
 mod strips;
 mod sums;
 mod tuning;
+mod turns;

@@ -73,7 +73,7 @@ impl Core<'_> {
     pub fn join(&mut self, devices: u32) {
         self.remote = Some(Box::new(Remote { devices, ..Remote::default() }));
         self.dma.share();
-        self.stats.defer_waits();
+        self.stats.defer();
     }
 
     /// What the core waits for.
@@ -122,9 +122,9 @@ impl Core<'_> {
         self.advance()
     }
 
-    /// Messages since the last call.
-    pub fn take_outbox(&mut self) -> Vec<Message> {
-        self.remote.as_mut().map_or_else(Vec::new, |r| std::mem::take(&mut r.outbox))
+    /// Messages since the last call, in exchange for an empty list.
+    pub fn swap_outbox(&mut self, empty: Vec<Message>) -> Vec<Message> {
+        self.remote.as_mut().map_or_else(Vec::new, |r| std::mem::replace(&mut r.outbox, empty))
     }
 
     /// The core's clock and the bundles it has issued.

@@ -92,14 +92,17 @@ pub(crate) struct Core<'a> {
     pub(super) remote: Option<Box<Remote>>,
     /// The device's other cores; none where it runs alone.
     pub(super) mates: Option<Box<Mates>>,
-    /// Tables of known transitions, for runs that remember; the number of the present state in one of them, whose it is
+    /// Tables of known transitions, for runs that remember, and whose of them is this core's; the number of the present state in one of them, whose it is
     /// between two walks, and whether the ready times and units are that state too.
     pub(super) pool: &'a Pool,
+    pub lane: usize,
     pub(super) body: u32,
     pub(super) numbers: Option<memo::Numbers>,
     pub(super) fresh: bool,
     /// The words of the state in which the core left the table, if they are not that.
     pub(super) left: Vec<u32>,
+    /// What was replayed that the counters do not know yet, by table.
+    pub(super) logs: Vec<memo::Log>,
     /// Stalls while a transition is found.
     pub(super) recorder: Option<Box<Recorder>>,
 }
@@ -168,10 +171,12 @@ impl<'a> Core<'a> {
             remote: None,
             mates: None,
             pool: state.pool,
+            lane: 0,
             body: memo::NONE,
             numbers: None,
             fresh: true,
             left: Vec::new(),
+            logs: Vec::new(),
             recorder: None,
         };
         if core.sample_interval != u64::MAX {
@@ -219,6 +224,7 @@ impl<'a> Core<'a> {
     /// The counters at a cycle behind the end; `totals` as [`Collector::finish`] takes them.
     pub fn finish_at(mut self, cycles: u64, totals: &mut Totals) -> RunResult {
         let timed = self.options.mode != Mode::NumericOnly;
+        self.add_up_once(totals);
         if self.events {
             self.close_op(cycles);
         }

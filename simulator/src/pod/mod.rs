@@ -16,7 +16,7 @@ mod network;
 use event::{Event, Kind, Queue};
 use fold::Fold;
 pub use network::LinkFault;
-use network::{Flight, Moved, Network, TICKS};
+use network::{Flight, Moved, Network, Route, TICKS};
 
 use crate::fault::{Fault, FaultKind};
 use crate::issue::memo::Pool;
@@ -27,7 +27,6 @@ use crate::options::{Mode, NoObserver, Observer, RunOptions};
 use crate::stats::{RunResult, Totals};
 use crate::team::{Seats, Team};
 use rayon::prelude::*;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use systole_isa::topology::{Hop, Topology};
 
@@ -197,9 +196,11 @@ impl Pod {
         let devices = Some(loaded.program.pod.devices());
         let mut watchers = watchers.into_iter();
         let mut slots: Vec<Slot<'_>> = Vec::with_capacity(n);
-        for (machine, seats) in self.machines.iter_mut().zip(&mut seats) {
+        let remembers = options.memo && options.mode == Mode::TimingOnly;
+        let lanes = if remembers { options.threads.max(1) } else { 1 };
+        for (i, (machine, seats)) in self.machines.iter_mut().zip(&mut seats).enumerate() {
             let own = watchers.by_ref().take(cores).collect();
-            let team = seats.team(&loaded, machine.memory(), own, (&pool, devices));
+            let team = seats.team(&loaded, machine.memory(), own, (&pool, devices, i % lanes));
             slots.push(Slot { team, done: false, runnable: true, error: None, sent: 0 });
         }
         let network = Network::new(&loaded.chip, self.topology.clone(), self.faults.clone());
@@ -212,11 +213,13 @@ impl Pod {
             woken: (0..n).collect(),
             flights: Vec::new(),
             free: Vec::new(),
-            traffic: BTreeMap::new(),
+            traffic: Vec::new(),
             stretch: issue,
             timed: options.mode != Mode::NumericOnly,
             fold: &self.fold,
+            pool: &pool,
             parallel: options.threads > 1,
+            lanes,
             alone: if options.mode == Mode::TimingOnly { ALONE } else { ALONE_WITH_NUMBERS },
         };
         run.all(observer)
@@ -232,11 +235,16 @@ struct Run<'a> {
     woken: Vec<usize>,
     flights: Vec<Option<Flight>>,
     free: Vec<usize>,
-    traffic: BTreeMap<u32, OpTraffic>,
+    /// What messages of each operation did, by its place in the profile; `(none)` is last, and those behind that sent anything are not there.
+    traffic: Vec<OpTraffic>,
     stretch: u64,
     timed: bool,
     fold: &'a Fold,
+    pool: &'a Pool,
     parallel: bool,
+    /// Devices of as many lanes as there are threads go on side by side, those of one lane one behind the other: each finds what the others
+    /// of it know. One where nothing is remembered; then any devices go on side by side.
+    lanes: usize,
     /// Bundles of a round that one thread takes.
     alone: u64,
 }
@@ -265,7 +273,7 @@ impl Run<'_> {
         }
         let links = self.links();
         let faults = self.network.faults();
-        let traffic = self.traffic.into_values().collect();
+        let traffic = self.traffic.into_iter().filter(|t| t.messages > 0).collect();
         let mut totals = Totals::default();
         let devices = self.slots.into_iter().map(|s| s.team.finish(&mut totals)).collect();
         Ok(PodRun { devices, links, traffic, faults, stands_for: self.fold.stands_for() })
@@ -294,30 +302,53 @@ impl Run<'_> {
             one += 1;
         }
         if let Some(&first) = woken.get(one) {
-            self.slots[first..].par_iter_mut().for_each(step);
+            if self.lanes == 1 {
+                self.slots[first..].par_iter_mut().for_each(step);
+            } else {
+                let mut lanes: Vec<Vec<&mut Slot<'_>>> = (0..self.lanes).map(|_| Vec::new()).collect();
+                let slots = self.slots.iter_mut().enumerate().skip(first);
+                slots.filter(|s| s.1.runnable).for_each(|(i, s)| lanes[i % self.lanes].push(s));
+                lanes.into_par_iter().for_each(|lane| lane.into_iter().for_each(step));
+            }
         }
         for i in woken {
             self.slots[i].runnable = false;
             if let Some(e) = self.slots[i].error.take() {
                 return Err(e);
             }
-            for m in self.slots[i].team.first_mut().take_outbox() {
+            let mut outbox = self.slots[i].team.first_mut().swap_outbox(Vec::new());
+            for m in outbox.drain(..) {
                 self.slots[i].sent += 1;
                 let order = self.slots[i].sent;
                 self.launch(m, order);
             }
+            // Its memory is for the next ones.
+            self.slots[i].team.first_mut().swap_outbox(outbox);
             if let Some(Blocked::Look { cycle }) = self.slots[i].team.first().blocked_on() {
                 let event = Event::new(cycle * TICKS, (event::LAST, 0, 0), Kind::Look, i);
                 self.events.push(event);
             }
         }
+        if self.pool.is_crowded() {
+            self.slots.iter_mut().for_each(|s| s.team.add_up());
+        }
         Ok(())
     }
 
+    /// What an operation's messages did.
+    fn traffic_of(&mut self, op: u32) -> &mut OpTraffic {
+        let place = (op as usize).min(self.loaded.program.debug.ops.len());
+        while self.traffic.len() <= place {
+            self.traffic.push(OpTraffic { op, start: u64::MAX, ..OpTraffic::default() });
+        }
+        let t = &mut self.traffic[place];
+        t.op = op;
+        t
+    }
+
     fn launch(&mut self, m: Message, order: u64) {
-        let route = if self.timed { self.network.route(&m, self.fold) } else { Arc::default() };
-        let t =
-            self.traffic.entry(m.op).or_insert_with(|| OpTraffic { op: m.op, start: u64::MAX, ..OpTraffic::default() });
+        let route = if self.timed { self.network.route(&m, self.fold) } else { Route::default() };
+        let t = self.traffic_of(m.op);
         t.bytes += m.bytes;
         t.messages += 1;
         t.start = t.start.min(m.at);
@@ -376,19 +407,18 @@ impl Run<'_> {
     fn hop(&mut self, at: u64, hops: u32, order: u64, id: usize) -> Result<(), Fault> {
         let Some(f) = &mut self.flights[id] else { return Ok(()) };
         let moved = self.network.advance(f, hops as usize, at, self.fold);
-        let (op, bytes, from) = (f.message.op, f.message.bytes, f.message.from);
-        let way = f.route.get(hops as usize + 1).map_or(0, |next| self.fold.way(from, next.hop.chip));
+        let (op, bytes, from, device) = (f.message.op, f.message.bytes, f.message.from, f.message.to);
         if hops == 0 {
             let left = self.network.left(f);
             if !matches!(moved, Moved::Cut(_)) {
                 self.events.push(Event::new(left, (0, order, 0), Kind::Sent, id));
             }
         }
-        if let Some(t) = self.traffic.get_mut(&op).filter(|_| !matches!(moved, Moved::Cut(_))) {
-            t.link_bytes += bytes;
+        if !matches!(moved, Moved::Cut(_)) {
+            self.traffic_of(op).link_bytes += bytes;
         }
         match moved {
-            Moved::Next(time) => {
+            Moved::Next(time, way) => {
                 self.events.push(Event::new(time, (hops + 1, order, way), Kind::Hop, id));
             }
             Moved::Arrives(time) => {
@@ -396,7 +426,7 @@ impl Run<'_> {
             }
             Moved::Cut(hop) => {
                 let to = self.network.topology().neighbour(hop).unwrap_or(hop.chip);
-                let fault = FaultKind::LinkDown { from: hop.chip, to, device: f.message.to };
+                let fault = FaultKind::LinkDown { from: hop.chip, to, device };
                 return Err(self.slots[self.fold.place(from)].team.first().fault_here(fault));
             }
         }
@@ -405,9 +435,8 @@ impl Run<'_> {
 
     fn arrive(&mut self, m: &Message, at: u64) -> Result<(), Fault> {
         let at = at.div_ceil(TICKS);
-        if let Some(t) = self.traffic.get_mut(&m.op) {
-            t.end = t.end.max(at);
-        }
+        let t = self.traffic_of(m.op);
+        t.end = t.end.max(at);
         let place = self.fold.place(m.to);
         let slot = &mut self.slots[place];
         slot.team.first_mut().receive(m, at)?;
@@ -467,7 +496,8 @@ impl Run<'_> {
         self.slots[first.unwrap_or(0)].team.first().fault_here(FaultKind::Deadlock { waits_for })
     }
 
-    fn links(&self) -> Vec<LinkReport> {
+    fn links(&mut self) -> Vec<LinkReport> {
+        let carried = self.network.carried();
         let t = self.network.topology();
         let cycle = |ticks: u64| (ticks + TICKS / 2) / TICKS;
         let report = |(hop, link): (Hop, network::Link)| LinkReport {
@@ -478,8 +508,8 @@ impl Run<'_> {
             messages: link.messages,
             busy: link.busy as f64 / TICKS as f64,
             waiting: link.waiting as f64 / TICKS as f64,
-            spans: link.spans.spans.iter().map(|s| (cycle(s.0), cycle(s.1), s.2)).collect(),
+            spans: link.spans().into_iter().map(|s| (cycle(s.0), cycle(s.1), s.2)).collect(),
         };
-        self.network.carried().into_iter().map(report).collect()
+        carried.into_iter().map(report).collect()
     }
 }

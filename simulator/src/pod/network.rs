@@ -9,7 +9,6 @@ use super::fold::Fold;
 use crate::issue::remote::Message;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
-use std::sync::Arc;
 use systole_isa::chip::ChipConfig;
 use systole_isa::topology::{Hop, Topology};
 
@@ -28,14 +27,21 @@ pub struct LinkFault {
 }
 
 /// One direction of a link.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Link {
     free: u64,
     pub busy: u64,
     pub waiting: u64,
     pub bytes: u64,
     pub messages: u64,
-    pub spans: Occupied,
+    spans: Occupied,
+}
+
+impl Link {
+    /// When it carried what.
+    pub fn spans(self) -> Vec<(u64, u64, u32)> {
+        self.spans.all()
+    }
 }
 
 /// Most spans that a link remembers.
@@ -46,34 +52,53 @@ const MAX_ROUTES: usize = 1 << 16;
 
 /// When a link carried what: spans in ticks with the op that sent, in order. Where they are many, spans that begin in the
 /// same window of time are joined into one at its start; the sum of their lengths stays the same.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Occupied {
-    pub spans: Vec<(u64, u64, u32)>,
+#[derive(Debug)]
+struct Occupied {
+    /// The last one, which is beside what else a message asks of its link; [`NEVER`] before the first.
+    last: (u64, u64, u32),
+    before: Vec<(u64, u64, u32)>,
     window: u64,
+}
+
+/// In place of a span: it ends before it begins.
+const NEVER: (u64, u64, u32) = (1, 0, 0);
+
+impl Default for Occupied {
+    fn default() -> Occupied {
+        Occupied { last: NEVER, before: Vec::new(), window: 0 }
+    }
 }
 
 impl Occupied {
     fn push(&mut self, start: u64, taken: u64, op: u32) {
         let window = self.window;
         let near = |a: u64| window > 0 && a / window == start / window;
-        match self.spans.last_mut() {
-            Some(last) if last.2 == op && (last.1 == start || near(last.0)) => last.1 += taken,
-            Some(last) => {
-                let start = start.max(last.1);
-                self.spans.push((start, start + taken, op));
-            }
-            None => self.spans.push((start, start + taken, op)),
+        let last = &mut self.last;
+        if *last != NEVER && last.2 == op && (last.1 == start || near(last.0)) {
+            last.1 += taken;
+            return;
         }
-        while self.spans.len() > MAX_SPANS {
+        let start = start.max(last.1);
+        let before = std::mem::replace(last, (start, start + taken, op));
+        if before != NEVER {
+            self.before.push(before);
+        }
+        while self.before.len() >= MAX_SPANS {
             self.window = (self.window * 2).max(TICKS * 64);
             self.join();
         }
     }
 
+    /// All of them.
+    fn all(mut self) -> Vec<(u64, u64, u32)> {
+        self.before.extend((self.last != NEVER).then_some(self.last));
+        self.before
+    }
+
     /// Joins what begins in the same window, under the op that came first.
     fn join(&mut self) {
-        let mut kept: Vec<(u64, u64, u32)> = Vec::with_capacity(self.spans.len() / 2 + 1);
-        for &(start, end, op) in &self.spans {
+        let mut kept: Vec<(u64, u64, u32)> = Vec::with_capacity(self.before.len() / 2 + 1);
+        for &(start, end, op) in self.before.iter().chain([&self.last]) {
             match kept.last_mut() {
                 Some(last) if last.0 / self.window.max(1) == start / self.window.max(1) => last.1 += end - start,
                 Some(last) => {
@@ -83,30 +108,115 @@ impl Occupied {
                 None => kept.push((start, end, op)),
             }
         }
-        self.spans = kept;
+        self.last = kept.pop().unwrap_or(NEVER);
+        self.before = kept;
     }
 }
 
-/// A hop of a route, with the place of the link that stands for its link.
+/// A hop of a route, with the place of the link that stands for its link, and how its chip lies to the sender ([`Fold::way`]).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Passage {
-    pub hop: Hop,
+struct Passage {
+    hop: Hop,
     link: u32,
+    way: u32,
+}
+
+/// The links of a message, in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Route {
+    /// Where they are among those that are kept, unless it has its own.
+    first: u32,
+    len: u32,
+    own: Option<Box<[Passage]>>,
+}
+
+impl Route {
+    /// Whether the message crosses no link.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    fn own(passages: Vec<Passage>) -> Route {
+        Route { first: 0, len: passages.len() as u32, own: Some(passages.into()) }
+    }
 }
 
 /// A message under way.
 #[derive(Debug)]
 pub(super) struct Flight {
     pub message: Message,
-    pub route: Arc<[Passage]>,
+    pub route: Route,
     /// When its last byte is at the head's place.
     pub tail: u64,
 }
 
+/// Routes that messages took.
+#[derive(Debug, Default)]
+struct Routes {
+    /// By sender: receiver, which of equal ways, and where its passages are, in the order in which they were first taken.
+    from: Vec<Vec<(u32, bool, u32, u32)>>,
+    /// By sender: the one behind that which was taken last. Programs send to others in the same order over and over.
+    next: Vec<u32>,
+    places: FxHashMap<(u32, u32, bool), u32>,
+    passages: Vec<Passage>,
+}
+
+impl Routes {
+    /// A route that is kept.
+    fn known(&mut self, from: u32, to: u32, tie: bool) -> Option<Route> {
+        let list = self.from.get(from as usize)?;
+        let next = &mut self.next[from as usize];
+        let hint = list.get(*next as usize).or(list.first()).filter(|r| (r.0, r.1) == (to, tie));
+        let &(_, _, first, len) = match hint {
+            Some(r) => {
+                *next = if (*next as usize) < list.len() { *next + 1 } else { 1 };
+                r
+            }
+            None => {
+                let at = *self.places.get(&(from, to, tie))?;
+                *next = at + 1;
+                &list[at as usize]
+            }
+        };
+        Some(Route { first, len, own: None })
+    }
+
+    /// Keeps a route, unless there are too many.
+    fn keep(&mut self, (from, to, tie): (u32, u32, bool), passages: Vec<Passage>) -> Route {
+        if self.places.len() >= MAX_ROUTES {
+            return Route::own(passages);
+        }
+        let senders = self.from.len().max(from as usize + 1);
+        self.from.resize_with(senders, Vec::new);
+        self.next.resize(senders, 0);
+        let list = &mut self.from[from as usize];
+        let (first, len) = (self.passages.len() as u32, passages.len() as u32);
+        self.places.insert((from, to, tie), list.len() as u32);
+        list.push((to, tie, first, len));
+        self.passages.extend(passages);
+        Route { first, len, own: None }
+    }
+
+    /// A passage of a route.
+    fn passage(&self, route: &Route, i: usize) -> Passage {
+        match &route.own {
+            Some(own) => own[i],
+            None => self.passages[route.first as usize + i],
+        }
+    }
+
+    fn all<'r>(&'r self, route: &'r Route) -> &'r [Passage] {
+        match &route.own {
+            Some(own) => own,
+            None => &self.passages[route.first as usize..][..route.len as usize],
+        }
+    }
+}
+
 /// What a hop led to.
 pub(super) enum Moved {
-    /// The head reaches the next link at this time; the source is free at the second, for the first hop.
-    Next(u64),
+    /// The head reaches the next link at this time; how that link's chip lies to the sender.
+    Next(u64, u32),
     /// The last byte reaches the device at this time.
     Arrives(u64),
     /// No way is left: the broken link.
@@ -119,8 +229,9 @@ pub(super) struct Network {
     /// Links that stand for those on routes, and their places.
     links: Vec<(Hop, Link)>,
     places: FxHashMap<Hop, u32>,
-    /// Routes that messages took: sender, receiver, which of equal ones.
-    routes: FxHashMap<(u32, u32, bool), Arc<[Passage]>>,
+    routes: Routes,
+    /// Bytes, whether inside a chip, and the ticks that a whole link takes for them, of the last message.
+    last: (u64, bool, u64),
     /// Ticks per byte.
     per_byte: f64,
     inside_per_byte: f64,
@@ -138,7 +249,8 @@ impl Network {
             topology,
             links: Vec::new(),
             places: FxHashMap::default(),
-            routes: FxHashMap::default(),
+            routes: Routes::default(),
+            last: (u64::MAX, false, 0),
             per_byte,
             inside_per_byte: per_byte / chip.ici.inside_rate.max(1e-9),
             hop: chip.cycles(chip.ici.hop_latency_s) * TICKS,
@@ -155,26 +267,23 @@ impl Network {
 
     /// The route of a message; of ways of equal length its semaphore decides, so that messages of one purpose stay in order.
     /// `fold`: which links stand for others.
-    pub fn route(&mut self, m: &Message, fold: &Fold) -> Arc<[Passage]> {
+    pub fn route(&mut self, m: &Message, fold: &Fold) -> Route {
         let key = (m.from, m.to, m.recv.is_multiple_of(2));
-        if let Some(known) = self.routes.get(&key) {
-            return Arc::clone(known);
+        if let Some(known) = self.routes.known(key.0, key.1, key.2) {
+            return known;
         }
         let hops = self.topology.route(key.0, key.1, key.2);
-        let route: Arc<[Passage]> = hops.into_iter().map(|hop| self.passage(hop, fold)).collect();
-        if self.routes.len() < MAX_ROUTES {
-            self.routes.insert(key, Arc::clone(&route));
-        }
-        route
+        let passages = hops.into_iter().map(|hop| self.passage(hop, m.from, fold)).collect();
+        self.routes.keep(key, passages)
     }
 
-    fn passage(&mut self, hop: Hop, fold: &Fold) -> Passage {
+    fn passage(&mut self, hop: Hop, from: u32, fold: &Fold) -> Passage {
         let (links, stands) = (&mut self.links, fold.link(hop));
         let link = *self.places.entry(stands).or_insert_with(|| {
             links.push((stands, Link::default()));
             links.len() as u32 - 1
         });
-        Passage { hop, link }
+        Passage { hop, link, way: fold.way(from, hop.chip) }
     }
 
     /// The fault that a link has at a time, the worst of several.
@@ -234,19 +343,18 @@ impl Network {
 
     /// Moves the head of a message over its hop number `i` from time `at` on; `fold`: which links stand for others.
     pub fn advance(&mut self, f: &mut Flight, i: usize, at: u64, fold: &Fold) -> Moved {
-        let Passage { mut hop, mut link } = f.route[i];
-        if self.meet(hop, at) {
-            let inside = f.route.last().filter(|p| p.hop.port == Hop::INSIDE).copied();
+        let Passage { mut hop, mut link, .. } = self.routes.passage(&f.route, i);
+        if !self.faults.is_empty() && self.meet(hop, at) {
+            let before = self.routes.all(&f.route).to_vec();
+            let inside = before.last().filter(|p| p.hop.port == Hop::INSIDE).copied();
             let target = self.topology.chip_of(f.message.to);
             let Some(way) = self.around(hop.chip, target, at) else { return Moved::Cut(hop) };
-            let way: Vec<Passage> = way.into_iter().map(|hop| self.passage(hop, fold)).collect();
-            f.route = f.route[..i].iter().copied().chain(way).chain(inside).collect();
-            Passage { hop, link } = f.route[i];
+            let way: Vec<Passage> = way.into_iter().map(|hop| self.passage(hop, f.message.from, fold)).collect();
+            f.route = Route::own(before[..i].iter().copied().chain(way).chain(inside).collect());
+            Passage { hop, link, .. } = self.routes.passage(&f.route, i);
             self.meet(hop, at);
         }
-        let per_byte = if hop.port == Hop::INSIDE { self.inside_per_byte } else { self.per_byte };
-        let flits = f.message.bytes.max(1).div_ceil(self.flit) * self.flit;
-        let taken = (flits as f64 * per_byte / self.factor(hop, at).max(1e-9)).round() as u64;
+        let taken = self.taken(f.message.bytes, hop, at);
         let link = &mut self.links[link as usize].1;
         let start = at.max(link.free);
         link.free = start + taken;
@@ -256,7 +364,26 @@ impl Network {
         link.messages += 1;
         link.spans.push(start, taken, f.message.op);
         f.tail = (f.tail + self.hop).max(start + taken + self.hop);
-        if i + 1 < f.route.len() { Moved::Next(start + self.hop) } else { Moved::Arrives(f.tail) }
+        match i + 1 < f.route.len as usize {
+            true => Moved::Next(start + self.hop, self.routes.passage(&f.route, i + 1).way),
+            false => Moved::Arrives(f.tail),
+        }
+    }
+
+    /// How long a link is taken by a message's bytes.
+    fn taken(&mut self, bytes: u64, hop: Hop, at: u64) -> u64 {
+        let inside = hop.port == Hop::INSIDE;
+        let sound = self.faults.is_empty();
+        if sound && (self.last.0, self.last.1) == (bytes, inside) {
+            return self.last.2;
+        }
+        let per_byte = if inside { self.inside_per_byte } else { self.per_byte };
+        let flits = bytes.max(1).div_ceil(self.flit) * self.flit;
+        let taken = (flits as f64 * per_byte / self.factor(hop, at).max(1e-9)).round() as u64;
+        if sound {
+            self.last = (bytes, inside, taken);
+        }
+        taken
     }
 
     /// When the first link of a message has taken its last byte, if it began at `start`.
@@ -265,9 +392,9 @@ impl Network {
     }
 
     /// What links carried, by link.
-    pub fn carried(&self) -> Vec<(Hop, Link)> {
-        let used = self.links.iter().filter(|l| l.1.messages > 0);
-        let mut all: Vec<(Hop, Link)> = used.cloned().collect();
+    pub fn carried(&mut self) -> Vec<(Hop, Link)> {
+        let mut all = std::mem::take(&mut self.links);
+        all.retain(|l| l.1.messages > 0);
         all.sort_by_key(|l| l.0);
         all
     }
@@ -292,9 +419,10 @@ mod tests {
             at += taken + i % 5 * 300;
             sum += taken;
         }
-        assert!(link.spans.len() <= MAX_SPANS);
-        assert_eq!(link.spans.iter().map(|s| s.1 - s.0).sum::<u64>(), sum);
-        assert!(link.spans.windows(2).all(|w| w[0].1 <= w[1].0), "in order, none over another");
+        let spans = link.all();
+        assert!(spans.len() <= MAX_SPANS);
+        assert_eq!(spans.iter().map(|s| s.1 - s.0).sum::<u64>(), sum);
+        assert!(spans.windows(2).all(|w| w[0].1 <= w[1].0), "in order, none over another");
     }
 
     #[test]

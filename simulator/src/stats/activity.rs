@@ -235,26 +235,57 @@ pub(crate) struct Runs {
     /// last bundle, and how often. Few bundles end runs; those that end loops end one that enters and one that goes round.
     recent: Vec<[Run; 2]>,
     rest: FxHashMap<(u32, u32, u32), u64>,
+    /// Places that there are to be, once the first run is added.
+    places: usize,
+    /// Runs that are written down one behind the other, if they are; and how many until equal ones are joined.
+    late: Vec<Run>,
+    defers: bool,
+    limit: usize,
 }
+
+/// Runs that are written down before equal ones are joined.
+const LATE: usize = 1 << 12;
 
 impl Runs {
     pub fn new(bundles: usize) -> Runs {
         let places = (bundles / 8).next_power_of_two().max(64);
-        Runs { recent: vec![[(0, 0, 0, 0); 2]; places], rest: FxHashMap::default() }
+        let (recent, rest) = (Vec::new(), FxHashMap::default());
+        Runs { recent, rest, places, late: Vec::new(), defers: false, limit: LATE }
+    }
+
+    /// From now on runs are written down one behind the other: where many devices take turns, none finds its sums in the host's caches
+    /// when its turn comes.
+    pub fn defer(&mut self) {
+        self.defers = true;
+    }
+
+    /// The end of it: those that are still to come are not joined before they are asked for.
+    pub fn sum_at_once(&mut self) {
+        self.limit = usize::MAX;
     }
 
     /// Bundles `first..=last` issued in a row `times` times for an operation.
     #[inline(always)]
     pub fn add(&mut self, op: u32, first: u32, last: u32, times: u64) {
-        let place = last as usize & (self.recent.len() - 1);
+        let place = last as usize & (self.places - 1);
         let is = |r: &Run| (r.0, r.1, r.2) == (op, first, last);
-        match &mut self.recent[place] {
-            [r, _] | [_, r] if is(r) => r.3 += times,
-            [_, _] => self.replace(place, (op, first, last, times)),
+        match self.recent.get_mut(place) {
+            Some([r, _] | [_, r]) if is(r) => r.3 += times,
+            Some(_) | None => self.replace(place, (op, first, last, times)),
         }
     }
 
     fn replace(&mut self, place: usize, run: Run) {
+        if self.defers {
+            self.late.push(run);
+            if self.late.len() >= self.limit {
+                self.join();
+            }
+            return;
+        }
+        if self.recent.is_empty() {
+            self.recent = vec![[(0, 0, 0, 0); 2]; self.places];
+        }
         let [newer, older] = &mut self.recent[place];
         let (op, first, last, count) = std::mem::replace(older, std::mem::replace(newer, run));
         if count > 0 {
@@ -262,13 +293,30 @@ impl Runs {
         }
     }
 
+    /// Runs as they were added, some of them together.
+    pub fn each(&self) -> impl Iterator<Item = Run> {
+        let recent = self.recent.iter().flatten().copied().filter(|r| r.3 > 0);
+        let rest = self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n));
+        recent.chain(rest).chain(self.late.iter().copied())
+    }
+
+    /// Joins equal runs that were written down.
+    fn join(&mut self) {
+        self.late.sort_unstable();
+        self.late.dedup_by(|next, kept| {
+            let same = (next.0, next.1, next.2) == (kept.0, kept.1, kept.2);
+            kept.3 += if same { next.3 } else { 0 };
+            same
+        });
+        self.limit = LATE.max(2 * self.late.len());
+    }
+
     /// How often bundles issued for each operation, as runs behind each other that share no bundle: the same however the runs were
     /// added.
     pub fn all(&self) -> Vec<Run> {
-        let recent = self.recent.iter().flatten().copied().filter(|r| r.3 > 0);
-        let rest = self.rest.iter().map(|(&(op, first, last), &n)| (op, first, last, n));
-        let mut changes: Vec<Change> = Vec::with_capacity(2 * (2 * self.recent.len() + self.rest.len()));
-        for (op, first, last, n) in recent.chain(rest) {
+        let most = 2 * self.recent.len() + self.rest.len() + self.late.len();
+        let mut changes: Vec<Change> = Vec::with_capacity(2 * most);
+        for (op, first, last, n) in self.each() {
             changes.extend([(op, first, n as i64), (op, last + 1, -(n as i64))]);
         }
         // Places are far fewer than what comparing so many changes takes.
@@ -389,13 +437,15 @@ mod tests {
 
     #[test]
     fn runs_are_counted_however_they_follow() {
-        let (mut runs, mut parts) = (Runs::new(100), Runs::new(100));
+        let (mut runs, mut parts, mut late) = (Runs::new(100), Runs::new(100), Runs::new(100));
+        late.defer();
         let mut expected: BTreeMap<(u32, u32), u64> = BTreeMap::new();
         for i in 0..10_000u32 {
             // Some that end alike, in turn, and some whose ends fall into one place.
             let (op, first, last) = (i / 900 % 3, i * i % 5, [7, 71, 135, 20][(i / 3 * i) as usize % 4]);
             let times = u64::from(i % 4 + 1);
             runs.add(op, first, last, times);
+            late.add(op, first, last, times);
             // The same in two parts.
             let middle = first + i % (last - first);
             parts.add(op, first, middle, times);
@@ -407,5 +457,7 @@ mod tests {
         assert_eq!(each.clone().count(), expected.len(), "runs share no bundle");
         assert_eq!(each.collect::<BTreeMap<_, _>>(), expected);
         assert_eq!(all, parts.all());
+        assert_eq!(all, late.all());
+        assert!(late.late.len() <= 2 * LATE && late.recent.is_empty());
     }
 }

@@ -1,11 +1,14 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
+mod replayed;
+
 use super::activity::{Instructions, Issued, Runs};
 use super::waits::Waits;
 use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::{DmaTiming, Moved, WayParts};
 use crate::unit::mxu::MxuTiming;
+use replayed::{Own, Replayed};
 use std::sync::Arc;
 use systole_isa::Slot;
 use systole_isa::program::DebugRange;
@@ -32,6 +35,8 @@ pub(crate) struct Collector {
     path: [i64; 4],
     journal: Option<Vec<Entry>>,
     live: Option<Box<Live>>,
+    /// Whose replays are added, but for their runs.
+    replayed: Option<usize>,
 }
 
 /// Counters of the slot units that are kept while the program runs, for samples: O(1) for a run of bundles.
@@ -105,6 +110,7 @@ impl Collector {
             path: [0; 4],
             journal: None,
             live: None,
+            replayed: None,
         }
     }
 
@@ -146,20 +152,6 @@ impl Collector {
     /// The place of the present operation.
     pub fn place(&self) -> usize {
         self.current
-    }
-
-    /// Bundles `first..=last` issued in a row `times` times for the operation of a place.
-    pub fn replayed(&mut self, op: usize, (first, last): (u32, u32), times: u64) {
-        debug_assert!(self.journal.is_none(), "nothing is replayed by links while a journal is kept");
-        self.runs.add(op as u32, first, last, times);
-        if let Some(l) = &mut self.live {
-            l.run(first, last, times);
-        }
-    }
-
-    /// The operation of a place waited `cycles`.
-    pub fn replayed_stall(&mut self, op: usize, cause: Cause, cycles: u64) {
-        self.ops[op].stall[cause as usize] += cycles;
     }
 
     /// Bundles `first..=last` issued in a row for the present operation.
@@ -204,11 +196,6 @@ impl Collector {
         if let Some(j) = &mut self.journal {
             j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
         }
-    }
-
-    /// Waits are added up many at a time: others run between what this run does.
-    pub fn defer_waits(&mut self) {
-        self.waits.defer();
     }
 
     /// Begins to write down what happens by bundle.
@@ -387,9 +374,13 @@ impl Collector {
         self.jump(last, 0);
         self.waits.add_up();
         self.ops[self.current].cycles += cycles - self.since;
-        let runs = self.runs.all();
-        if !totals.issued.is_of(&runs, self.ops.len(), parts.code.heads.len()) {
-            *totals = Totals::new(Issued::new(runs, self.ops.len(), parts.code), &parts);
+        let own = (self.replayed, self.runs.all());
+        if !totals.own.contains(&own) {
+            let runs = totals.runs(&own);
+            if !totals.issued.is_of(&runs, self.ops.len(), parts.code.heads.len()) {
+                totals.set(Issued::new(runs, self.ops.len(), parts.code), &parts);
+            }
+            totals.own.push(own);
         }
         for (o, a) in self.ops.iter_mut().zip(&totals.issued.activities) {
             o.mxu_rows = a.rows();
@@ -506,10 +497,14 @@ pub(crate) struct Totals {
     /// As [`SlotTotals::sums`].
     sums: [u64; 2 * SLOT_UNITS],
     taken: SlotCycles,
+    /// What they follow from: the last few that came to the same runs.
+    own: Vec<Own>,
+    /// What replays added.
+    replayed: Vec<Replayed>,
 }
 
 impl Totals {
-    fn new(issued: Issued, parts: &Parts<'_>) -> Totals {
+    fn set(&mut self, issued: Issued, parts: &Parts<'_>) {
         let executions = &issued.executions;
         let mut sums = [0; 2 * SLOT_UNITS];
         for (i, n) in parts.code.activity.issued(executions) {
@@ -518,7 +513,9 @@ impl Totals {
         for (bundle, unit, cycles) in parts.kept() {
             sums[unit] += executions[bundle] * cycles;
         }
-        Totals { sums, taken: parts.taken(executions), issued }
+        (self.sums, self.taken) = (sums, parts.taken(executions));
+        self.issued = issued;
+        self.own.clear();
     }
 }
 

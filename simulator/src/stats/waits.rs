@@ -14,7 +14,7 @@ struct Entry {
 /// No entry. Not zero: memory that is read before it is written is faulted in twice.
 const NONE: u32 = u32::MAX;
 
-/// Waits that are written down before they are added up.
+/// Waits that are written down before those of one bundle and cause are joined.
 const LATE: usize = 1 << 11;
 
 /// Stalled cycles of a program's bundles.
@@ -27,17 +27,40 @@ pub(super) struct Waits {
     /// What is not added yet, and whether something may be.
     late: Vec<(u32, Cause, u64)>,
     defers: bool,
+    /// How many are written down before they are joined.
+    limit: usize,
 }
 
 impl Waits {
     pub fn new(bundles: usize) -> Waits {
-        Waits { bundles, first: Vec::new(), entries: Vec::new(), late: Vec::new(), defers: false }
+        Waits { bundles, first: Vec::new(), entries: Vec::new(), late: Vec::new(), defers: false, limit: LATE }
     }
 
-    /// From now on waits are written down one behind the other and added up many at a time. Where many devices take turns, none
+    /// From now on waits are written down one behind the other and added up at the end. Where many devices take turns, none
     /// finds its sums in the host's caches when its turn comes.
     pub fn defer(&mut self) {
         self.defers = true;
+    }
+
+    /// The end of it.
+    pub fn sum_at_once(&mut self) {
+        self.add_up();
+        self.defers = false;
+    }
+
+    /// Adds others, whose waits are all added up.
+    pub fn add_all(&mut self, other: &Waits) {
+        if self.first.is_empty() {
+            (self.first, self.entries) = (other.first.clone(), other.entries.clone());
+            return;
+        }
+        for bundle in (0..other.first.len()).filter(|b| other.first[*b] != NONE) {
+            let mut at = other.first[bundle];
+            while let Some(e) = other.entries.get(at as usize) {
+                self.sum(bundle, e.cause, e.cycles);
+                at = e.next;
+            }
+        }
     }
 
     /// A bundle waited `cycles` more.
@@ -47,9 +70,21 @@ impl Waits {
             return self.sum(bundle, cause, cycles);
         }
         self.late.push((bundle as u32, cause, cycles));
-        if self.late.len() >= LATE {
-            self.add_up();
+        if self.late.len() >= self.limit {
+            self.join();
         }
+    }
+
+    /// Joins what was written down of one bundle and cause.
+    #[inline(never)]
+    fn join(&mut self) {
+        self.late.sort_unstable_by_key(|w| (w.0, w.1));
+        self.late.dedup_by(|next, kept| {
+            let same = (next.0, next.1) == (kept.0, kept.1);
+            kept.2 += if same { next.2 } else { 0 };
+            same
+        });
+        self.limit = LATE.max(2 * self.late.len());
     }
 
     /// Adds what was written down.

@@ -78,8 +78,7 @@ impl Core<'_> {
         let exit = self.interned(table);
         if exit == NONE || (duration | exit_floor | first) > u32::MAX as u64 / 4 || table.is_full() {
             if table.is_full() {
-                table.settle(&mut self.stats, &mut self.mxus);
-                table.forget();
+                table.make_room(&mut self.stats, &mut self.mxus);
             }
             return Ok((taken, NONE));
         }

@@ -50,6 +50,7 @@ struct Link {
     /// [`Piece::rolls`](super::pieces::Piece::rolls), if a round begins where the one before it ends.
     rolls: u64,
     id: u32,
+    piece: u32,
     /// When its first bundle could issue by itself (packed).
     ready: u32,
     steps: u32,
@@ -125,10 +126,19 @@ pub(super) struct Links {
     ops: Vec<Op>,
     /// Those with pending replays, and whose they are: an operation in its place.
     dirty: Vec<u32>,
-    op: usize,
+    pub op: usize,
 }
 
 impl Links {
+    /// A link was replayed so many times.
+    pub fn add(&mut self, link: u32, times: u64) {
+        let pending = &mut self.all[link as usize].pending;
+        if *pending == 0 {
+            self.dirty.push(link);
+        }
+        *pending += times;
+    }
+
     pub fn clear(&mut self) {
         self.all.clear();
         self.ops.clear();
@@ -138,14 +148,13 @@ impl Links {
 
 impl Table {
     /// The link of a transition, made if it was replayed often enough; else none. `bubble`: the first cycle behind a jump.
-    fn link(&mut self, code: &Code, id: u32, bubble: u64) -> u32 {
+    pub(super) fn link(&mut self, code: &Code, id: u32, bubble: u64) -> u32 {
         let t = &mut self.transitions[id as usize];
         if t.link != NONE || self.links.all.len() > MOST {
             return t.link;
         }
         t.alone = t.alone.saturating_add(1);
-        let stalls = &self.stalls[t.stalls as usize..][..t.nstalls as usize];
-        if t.alone < ALONE || stalls.iter().any(|s| s.0 == Cause::Link) {
+        if t.alone < ALONE {
             return NONE;
         }
         let p = &self.pieces[t.piece as usize];
@@ -176,6 +185,7 @@ impl Table {
             ops_end,
             rolls: if again && t.exit == t.body { p.rolls } else { 0 },
             id,
+            piece: t.piece,
             ready: t.first,
             steps: p.steps,
             tail: p.tail,
@@ -189,8 +199,21 @@ impl Table {
         t.link
     }
 
-    /// What was replayed by links is pending at their transitions, and counted for its operation.
+    /// What was replayed by links is written down, or counted.
     pub(super) fn unlink(&mut self, stats: &mut Collector) {
+        let Table { links, pieces, log, .. } = self;
+        for &link in &links.dirty {
+            let link = &links.all[link as usize];
+            pieces[link.piece as usize].credit += i64::from(link.last - link.first) * link.pending as i64;
+        }
+        let Some(log) = log else { return self.count_links(stats) };
+        for link in links.dirty.drain(..) {
+            log.link(link, links.op, std::mem::take(&mut links.all[link as usize].pending));
+        }
+    }
+
+    /// What is pending at links is so at their transitions, and counted for its operation.
+    pub(super) fn count_links(&mut self, stats: &mut Collector) {
         let Table { links, transitions, pieces, stalls, dirty, .. } = self;
         for link in links.dirty.drain(..) {
             let link = &mut links.all[link as usize];
@@ -200,8 +223,7 @@ impl Table {
                 dirty.push(link.id);
             }
             t.pending += times;
-            let p = &mut pieces[t.piece as usize];
-            p.credit += i64::from(p.last - p.first) * times as i64;
+            let p = &pieces[t.piece as usize];
             stats.replayed(links.op, (p.first, p.last), times);
             for &(cause, cycles) in &stalls[t.stalls as usize..][..t.nstalls as usize] {
                 stats.replayed_stall(links.op, cause, u64::from(cycles) * times);
@@ -229,6 +251,12 @@ impl Core<'_> {
         (before, from, taken): (u32, u32, bool),
         (id, first): (u32, u32),
     ) -> u32 {
+        let t = &table.transitions[id as usize];
+        let stalls = &table.stalls[t.stalls as usize..][..t.nstalls as usize];
+        if stalls.iter().any(|s| s.0 == Cause::Link) {
+            // Who goes to it is to ask what of its wait was others' time.
+            return NONE;
+        }
         let link = table.link(&self.l.code, id, self.bubble);
         let Some(last) = table.transitions.get(before as usize).map(|t| t.link) else { return link };
         if link != NONE && last != NONE && self.goes_on(from, first) {
@@ -272,7 +300,9 @@ impl Core<'_> {
                 self.compute_ops(&ops[link.ops as usize..link.ops_tail as usize]);
             } else {
                 let steps = &steps[link.steps as usize..link.tail as usize];
-                offset = self.link_steps(steps, base, (offsets, offset))?;
+                if !steps.is_empty() {
+                    offset = self.link_steps(steps, base, (offsets, offset))?;
+                }
             }
             now = base + u64::from(link.duration);
             let (known, taken) = self.is_taken(link.asks);
@@ -291,7 +321,7 @@ impl Core<'_> {
             }
             if pure {
                 self.compute_ops(&ops[link.ops_tail as usize..link.ops_end as usize]);
-            } else {
+            } else if link.tail != link.end {
                 let steps = &steps[link.tail as usize..link.end as usize];
                 self.link_steps(steps, base, (offsets, offset))?;
             }

@@ -13,18 +13,21 @@
 //!
 //! Transitions that followed each other are linked ([`links`]): between them a replay asks only where branches go.
 //!
-//! Counters that need no order are counted by transition, and added up where somebody asks for them.
+//! Counters that need no order are counted by transition, and added up where somebody asks for them; cores of pods, which take turns,
+//! write down what they replayed until then ([`log`]).
 //!
 //! The plain walk ([`super::run`]) remains: it runs what is watched bundle by bundle, what is seen for the first times, and
 //! pieces whose states hardly repeat or that are too short to gain; and it is what replays are tested against.
 
 mod find;
 mod links;
+mod log;
 mod pieces;
 mod state;
 mod table;
 mod walk;
 
+pub(crate) use log::{Counts, Log};
 pub(super) use state::{Used, used};
 pub(super) use table::Recorder;
 pub(crate) use table::{ALL, NONE, Numbers, Pool, Table};

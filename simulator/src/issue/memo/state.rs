@@ -71,6 +71,14 @@ impl Core<'_> {
         self.shared_until = (0..GROUPS).filter(|g| code.shared[*g]).map(last).max().unwrap_or(0);
     }
 
+    /// Keeps the words of the state in which the core leaves a table, if it is only a number of the table's.
+    pub(super) fn keep_state(&mut self, table: &Table) {
+        if !self.fresh {
+            self.left.clear();
+            self.left.extend_from_slice(table.body(&table.words, self.body));
+        }
+    }
+
     /// The state of registers, queues and units is that of now, not only a number of the table's.
     pub(super) fn refresh(&mut self, table: &mut Table) {
         if !self.fresh {

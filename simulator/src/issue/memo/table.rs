@@ -1,6 +1,7 @@
 //! What is known: pieces, states, and transitions from states through pieces.
 
 use super::links::Links;
+use super::log::{Log, Places};
 use super::pieces::{self, Piece, Step};
 use super::state::{self, Used};
 use crate::issue::code::{Code, GROUPS, Packed};
@@ -21,14 +22,15 @@ const MOST_TRANSITIONS: usize = 1 << 18;
 const FIRST_WORDS: (usize, usize) = (16, 1 << 18);
 const FIRST_TRANSITIONS: (usize, usize) = (1, 1 << 12);
 
-/// Tables of the cores of one run: a core takes one while it goes on, so that all learn from each other.
+/// Tables of the cores of one run: a core takes its lane's while it goes on, so that those of one lane learn from each other. At most one
+/// of a lane goes on at a time.
 #[derive(Debug, Default)]
 #[expect(
     clippy::vec_box,
     reason = "devices of a pod take turns by the million: a table is half a kilobyte, and stays where it is"
 )]
 pub(crate) struct Pool {
-    idle: Mutex<Vec<Box<Table>>>,
+    pub(super) idle: Mutex<Vec<Box<Table>>>,
     /// Tables made so far.
     made: AtomicU64,
 }
@@ -37,13 +39,12 @@ pub(crate) struct Pool {
 pub(crate) type Numbers = (u64, u64);
 
 impl Pool {
-    /// A table, if possible the one whose numbers a core has.
-    pub(super) fn take(&self, code: &Code, units: &[usize; GROUPS], known: Option<Numbers>) -> Box<Table> {
+    /// A lane's table.
+    pub(super) fn take(&self, code: &Code, units: &[usize; GROUPS], lane: usize) -> Box<Table> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = idle.iter().position(|t| known.is_some_and(|k| k.0 == t.id));
-        let kept = same.map(|at| idle.swap_remove(at)).or_else(|| idle.pop());
+        let kept = idle.iter().position(|t| t.lane == lane).map(|at| idle.swap_remove(at));
         drop(idle);
-        kept.unwrap_or_else(|| Box::new(Table::new(self.made.fetch_add(1, Ordering::Relaxed), code, units)))
+        kept.unwrap_or_else(|| Box::new(Table::new(self.made.fetch_add(1, Ordering::Relaxed), lane, code, units)))
     }
 
     pub(super) fn give(&self, table: Box<Table>) {
@@ -189,6 +190,7 @@ pub(super) type Key = (u32, u32, u32, u32);
 #[derive(Debug)]
 pub(crate) struct Table {
     id: u64,
+    lane: usize,
     /// Numbers of states are new in every generation.
     generation: u64,
     pub(super) used: Vec<Used>,
@@ -210,6 +212,10 @@ pub(crate) struct Table {
     pub(super) details: Details,
     /// Transitions with pending replays.
     pub(super) dirty: Vec<u32>,
+    /// Where the core that goes on writes down what it replays, if it does; how many cores' logs name what is known here.
+    pub(super) log: Option<Log>,
+    pub(super) logs: u32,
+    pub(super) places: Places,
     pub(super) scratch: Vec<u32>,
     /// For the next transition that is found.
     pub(super) recorder: Option<Box<Recorder>>,
@@ -232,11 +238,12 @@ fn hash(words: &[u32]) -> u64 {
 }
 
 impl Table {
-    fn new(id: u64, code: &Code, units: &[usize; GROUPS]) -> Table {
+    fn new(id: u64, lane: usize, code: &Code, units: &[usize; GROUPS]) -> Table {
         let room = |(each, most): (usize, usize)| (each * code.heads.len()).min(most);
         let states = code.heads.len() / 8;
         Table {
             id,
+            lane,
             generation: 0,
             used: state::used(code, units),
             at: vec![NONE; code.heads.len()],
@@ -255,6 +262,9 @@ impl Table {
             stalls: Vec::new(),
             details: Details::default(),
             dirty: Vec::new(),
+            log: None,
+            logs: 0,
+            places: Places::default(),
             scratch: Vec::new(),
             recorder: None,
         }
@@ -336,6 +346,11 @@ impl Table {
         self.words.len() > MOST_WORDS || self.transitions.len().max(self.firsts.len()) > MOST_TRANSITIONS
     }
 
+    /// Whether there are half as many: logs are begun no more, so that everything can be forgotten in time.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.words.len() > MOST_WORDS / 2 || self.transitions.len().max(self.firsts.len()) > MOST_TRANSITIONS / 2
+    }
+
     /// All pending replays, of which none is a link's, happened so many times more.
     pub(in super::super) fn repeat(&mut self, times: u64) {
         for &id in &self.dirty {
@@ -344,17 +359,36 @@ impl Table {
         }
     }
 
+    /// A transition was replayed so many times.
+    pub(super) fn replayed(&mut self, id: u32, times: u64) {
+        let pending = &mut self.transitions[id as usize].pending;
+        if *pending == 0 {
+            self.dirty.push(id);
+        }
+        *pending += times;
+    }
+
     /// Adds pending replays to the counters.
     pub(crate) fn settle(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+        let log = self.log.take();
         self.unlink(stats);
+        self.log = log;
+        self.count(stats, mxus);
+    }
+
+    /// [`Table::settle`] of those that are no link's.
+    pub(super) fn count(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
         for id in self.dirty.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].pending);
             self.details.settle(id, times, stats, mxus);
         }
     }
 
-    /// Forgets states and transitions; nothing may be pending.
+    /// Forgets states and transitions, of which nothing may be pending, if no log names them.
     pub(super) fn forget(&mut self) {
+        if self.logs > 0 {
+            return;
+        }
         self.generation += 1;
         self.words.clear();
         self.bodies.clear();

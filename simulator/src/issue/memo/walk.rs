@@ -30,6 +30,14 @@ struct Seen<'a> {
     known: u64,
 }
 
+/// What was done for a piece that is not the one that followed the last time.
+enum Did {
+    /// All of it: where its branch goes, its transition, and whether it ends in a branch.
+    Piece(Option<u32>, u32, bool),
+    /// What is asked of others: this link replays it.
+    Asked(u32),
+}
+
 /// How a piece goes on.
 enum Way {
     Replay(u32),
@@ -46,7 +54,11 @@ enum Way {
 impl Core<'_> {
     /// [`Core::walk`] of a timing-only run that nobody watches bundle by bundle.
     pub(in super::super) fn walk_pieces(&mut self) -> Result<()> {
-        let mut table = self.pool.take(&self.l.code, &self.group_units, self.numbers);
+        let mut table = self.pool.take(&self.l.code, &self.group_units, self.lane);
+        if table.is_full() {
+            table.forget();
+        }
+        self.begin_log(&mut table);
         if self.numbers.take() != Some(table.numbers()) {
             self.body = NONE;
             if !self.fresh {
@@ -57,14 +69,13 @@ impl Core<'_> {
             }
         }
         let end = self.pieces(&mut table);
-        if !self.fresh {
-            // Another table, or this one when it has forgotten everything, does not know the number.
-            self.left.clear();
-            self.left.extend_from_slice(table.body(&table.words, self.body));
-        }
         // Other cores decide when this one goes on behind a barrier.
         self.numbers = self.mates.is_none().then(|| table.numbers());
-        table.settle(&mut self.stats, &mut self.mxus);
+        if self.numbers.is_none() || table.log.is_none() {
+            // Another table, or this one when it has forgotten everything, does not know the number; one that logs name forgets nothing.
+            self.keep_state(&table);
+        }
+        self.end_log(&mut table);
         self.recorder = None;
         self.pool.give(table);
         end
@@ -81,8 +92,19 @@ impl Core<'_> {
                 return Err(FaultKind::EndOfCode);
             }
             let known = self.follower(table, before);
-            let link = if known == NONE { NONE } else { self.linked(table, (before.0, went.0, went.1), known) };
-            let (taken, id, branches) = if link != NONE {
+            let (link, did) = match known {
+                NONE => match self.piece(table, before, went)? {
+                    Did::Piece(taken, id, branches) => (NONE, Some((taken, id, branches))),
+                    Did::Asked(link) => (link, None),
+                },
+                known => (self.linked(table, (before.0, went.0, went.1), known), None),
+            };
+            let (taken, id, branches) = if let Some((taken, id, branches)) = did {
+                if id != NONE && before.0 != NONE {
+                    table.transitions[before.0 as usize].next[before.1] = id;
+                }
+                (taken, id, branches)
+            } else if link != NONE {
                 match self.replay_links(table, link)? {
                     Left::Behind { taken, id, branches } => (taken, id, branches),
                     Left::Before { id, from, taken } => {
@@ -90,15 +112,10 @@ impl Core<'_> {
                         continue;
                     }
                 }
-            } else if known != NONE {
+            } else {
                 let (taken, branches) = self.replay::<false>(table, known)?;
                 (taken, known, branches)
-            } else {
-                self.piece(table, before, went)?
             };
-            if known == NONE && id != NONE && before.0 != NONE {
-                table.transitions[before.0 as usize].next[before.1] = id;
-            }
             let from = self.pc;
             went = (from, taken.is_some());
             if !branches {
@@ -223,14 +240,8 @@ impl Core<'_> {
         self.scalars[at] = self.scalars[at].wrapping_sub(1);
     }
 
-    /// Does the piece that begins here in the way that is found for it: where its branch goes, its transition, and whether it
-    /// ends in a branch.
-    fn piece(
-        &mut self,
-        table: &mut Table,
-        before: (u32, usize),
-        went: (u32, bool),
-    ) -> Result<(Option<u32>, u32, bool)> {
+    /// Does the piece that begins here in the way that is found for it.
+    fn piece(&mut self, table: &mut Table, before: (u32, usize), went: (u32, bool)) -> Result<Did> {
         let number = table.piece(&self.l.code, self.pc);
         let p = table.pieces[number as usize];
         if p.flags & FLAG_OP != 0 {
@@ -241,7 +252,19 @@ impl Core<'_> {
         }
         let (taken, id) = match self.way(table, number, &p, before)? {
             Way::Replay(id) | Way::Met(id) if self.tracing() => (self.replay::<true>(table, id)?.0, id),
-            Way::Replay(id) => (self.replay::<false>(table, id)?.0, id),
+            Way::Replay(id) => {
+                if p.waits && p.nrows == 0 {
+                    let link = table.link(&self.l.code, id, self.bubble);
+                    if link != NONE {
+                        if let Some(last) = table.transitions.get_mut(before.0 as usize) {
+                            last.next[before.1] = id;
+                        }
+                        self.waited_in(table, id);
+                        return Ok(Did::Asked(link));
+                    }
+                }
+                (self.replay::<false>(table, id)?.0, id)
+            }
             Way::Met(id) => {
                 if p.flags & (FLAG_OP | FLAG_BLOCK) == 0 && p.nrows == 0 {
                     self.make_link(table, (before.0, went.0, went.1), (id, p.first));
@@ -257,7 +280,16 @@ impl Core<'_> {
                 (self.straight(&p, |_, _| {})?, NONE)
             }
         };
-        Ok((taken, id, p.branches))
+        Ok(Did::Piece(taken, id, p.branches))
+    }
+
+    /// A transition is about to be replayed by its link: what its wait took of others' time.
+    fn waited_in(&mut self, table: &Table, id: u32) {
+        let t = &table.transitions[id as usize];
+        for &(cause, cycles) in &table.stalls[t.stalls as usize..][..t.nstalls as usize] {
+            // Only a piece's first bundle waits.
+            self.waited_for_others(cause, self.next, self.next + cycles as u64);
+        }
     }
 
     /// Whether a piece is replayed; what is not known of the state and of the piece's begin is found out.
@@ -347,9 +379,9 @@ impl Core<'_> {
         self.body != NONE
     }
 
-    /// The number of the present state.
+    /// The number of the present state, if it may have one.
     pub(in super::super) fn interned(&mut self, table: &mut Table) -> u32 {
-        if self.body != NONE {
+        if self.body != NONE || table.logs > 0 && table.is_full() {
             return self.body;
         }
         let mut words = std::mem::take(&mut table.scratch);
