@@ -93,6 +93,11 @@ pub(crate) const FLAG_ORDERED: u8 = 64;
 /// The bundle names accumulator rows by registers.
 pub(crate) const FLAG_ROWS: u8 = 128;
 
+/// Resources that bundles wait for lie in so many at a time, and what they define in so many: where there are less, the scalar
+/// register zero, which is always ready, makes them up. Branches that go another way each time cost more than that.
+pub(crate) const READS: usize = 4;
+pub(crate) const WRITES: usize = 2;
+
 /// One bundle: ranges into the flat arrays. A range's length is in the following field.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Head {
@@ -319,8 +324,8 @@ impl Branch {
 #[derive(Debug, Default)]
 pub(crate) struct Code {
     pub heads: Vec<Head>,
-    pub reads: Vec<u16>,
-    pub writes: Vec<Write>,
+    pub reads: Vec<[u16; READS]>,
+    pub writes: Vec<[Write; WRITES]>,
     pub scalars: Vec<ScalarOp>,
     pub specials: Vec<Special>,
     pub starts: Vec<Start>,

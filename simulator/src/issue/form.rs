@@ -125,34 +125,43 @@ impl Forms {
         }
     }
 
-    /// The form's bits of a bundle's words, of which the first is the header.
-    fn own<'w>(&'w self, words: Words<'w>) -> impl Iterator<Item = u64> + 'w {
-        let (header, insts) = words.split_at(words.len().min(1));
+    /// What gives the bits of an instruction's word that are the form's.
+    #[inline(always)]
+    fn own(&self) -> impl Fn(&[u8; WORD_BYTES]) -> u64 + '_ {
         let bits = &self.bits[..1 << OPCODE_BITS];
-        let word = |w: &[u8; WORD_BYTES]| u64::from_le_bytes(*w);
-        header.iter().map(word).chain(insts.iter().map(word).map(move |w| w & bits[opcode(w)]))
+        move |w| u64::from_le_bytes(*w) & bits[opcode(u64::from_le_bytes(*w))]
     }
 
-    fn place(&self, words: Words<'_>) -> usize {
+    #[inline(always)]
+    fn place(&self, header: u64, insts: Words<'_>) -> usize {
         const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-        let hash = self.own(words).fold(0u64, |h, w| (h.rotate_left(5) ^ w).wrapping_mul(MIX));
+        let mix = |h: u64, w: u64| (h.rotate_left(5) ^ w).wrapping_mul(MIX);
+        let own = self.own();
+        let hash = insts.iter().fold(mix(0, header), |h, w| mix(h, own(w)));
         (hash >> 32) as usize & (self.by_hash.len() - 1)
     }
 
     /// The form of a bundle of these words, of which the first is the header, if one before it had that form.
     #[inline]
     pub fn find(&self, words: Words<'_>) -> Option<usize> {
-        let number = (self.by_hash[self.place(words)] as usize).checked_sub(1)?;
+        let (header, insts) = words.split_first()?;
+        let header = u64::from_le_bytes(*header);
+        let number = (self.by_hash[self.place(header, insts)] as usize).checked_sub(1)?;
         let known = &self.words[self.begins[number] as usize..self.begins[number + 1] as usize];
-        (known.len() == words.len() && self.own(words).zip(known).all(|(a, b)| a == *b)).then_some(number)
+        let (first, known) = known.split_first()?;
+        let own = self.own();
+        // A header says how many there are.
+        (header == *first && insts.iter().zip(known).all(|(w, k)| own(w) == *k)).then_some(number)
     }
 
-    /// Keeps the form of a bundle of these words: its number.
+    /// Keeps the form of a bundle of these words, of which the first is the header: its number.
     pub fn insert(&mut self, words: Words<'_>, form: Form) -> usize {
-        let (place, number) = (self.place(words), self.all.len());
+        let (header, insts) = (u64::from_le_bytes(words[0]), &words[1..]);
+        let (place, number) = (self.place(header, insts), self.all.len());
         self.by_hash[place] = number as u32 + 1;
         let mut all = std::mem::take(&mut self.words);
-        all.extend(self.own(words));
+        all.push(header);
+        all.extend(insts.iter().map(self.own()));
         self.words = all;
         self.begins.push(self.words.len() as u32);
         self.all.push(form);

@@ -83,8 +83,8 @@ pub(crate) fn predecode(
     p.code.heads.reserve_exact(survey.bundles);
     p.code.branches = vec![Branch::Halt; survey.bundles];
     // About what code needs whose bundles are alike in part: large pages are touched whole.
-    p.code.reads.reserve(survey.insts);
-    p.code.writes.reserve(survey.insts / 2);
+    p.code.reads.reserve(survey.insts / 3);
+    p.code.writes.reserve(survey.insts / 3);
     p.code.scalars.reserve(survey.slots[Slot::Scalar as usize]);
     let mut activity = Gather::new(program, chip);
     let mut sizes = Vec::with_capacity(survey.bundles);
@@ -105,9 +105,9 @@ pub(crate) fn predecode(
             reader.alike(&words[1..], p.forms.all[form].names)?;
             (&words[1..], form)
         } else {
-            let (Some(insts), Some((words, _))) = (reader.words()?, next) else { break };
+            let (Some(insts), Some(next)) = (reader.words()?, next.map(|n| n.0)) else { break };
             let number = activity.number(insts, &reader);
-            (insts, p.form(words, number, &reader)?)
+            (insts, p.form(next, number, &reader)?)
         };
         p.bundle(words, form, &reader)?;
         // No chip has slots for more.
@@ -230,6 +230,16 @@ impl Hazards {
         (self.at, self.nreads, self.nwrites, self.twice) = (at, 0, 0, false);
         // They are always ready.
         self.zeros.iter().for_each(|&zero| self.read_at[zero & (RESOURCES - 1)] = at);
+    }
+
+    /// What the bundle waits for and defines, with the scalar register zero where it is less than fits.
+    #[inline(always)]
+    fn end(&mut self) -> (&[[u16; READS]], &[[Write; WRITES]]) {
+        let zero = self.zeros[0] as u16;
+        (0..READS - 1).for_each(|i| self.reads[(self.nreads + i) & (MOST - 1)] = zero);
+        (0..WRITES - 1).for_each(|i| self.writes[(self.nwrites + i) & (MOST - 1)] = Write { resource: zero, delta: 0 });
+        let (reads, writes) = (self.nreads.div_ceil(READS), self.nwrites.div_ceil(WRITES));
+        (&self.reads.as_chunks().0[..reads], &self.writes.as_chunks().0[..writes])
     }
 
     /// Adds what a bundle of these words waits for.
@@ -369,12 +379,13 @@ impl Predecoder<'_> {
         hazards.wait(&forms.places[of.waits.start as usize..of.waits.end as usize], words);
         hazards.define(&forms.places[of.definitions.start as usize..of.definitions.end as usize], words);
         let len = |n: usize| u8::try_from(n).map_err(|_| LoadError::BundleTooLarge { bundle: self.at });
-        (head.nreads, head.nwrites) = (len(hazards.nreads)?, len(hazards.nwrites)?);
         if hazards.twice {
             return Err(LoadError::DefinedTwice { bundle: self.at });
         }
-        code.reads.extend_from_slice(&hazards.reads[..hazards.nreads]);
-        code.writes.extend_from_slice(&hazards.writes[..hazards.nwrites]);
+        let (reads, writes) = hazards.end();
+        (head.nreads, head.nwrites) = (len(reads.len())?, len(writes.len())?);
+        reads.iter().for_each(|r| code.reads.push(*r));
+        writes.iter().for_each(|w| code.writes.push(*w));
         self.put(words, form, reader);
         Ok(())
     }
@@ -576,9 +587,9 @@ mod tests {
     /// All that loading found of a bundle, but for what follows from other bundles, in words.
     fn found(code: &Code, bundle: usize) -> String {
         let head = code.heads[bundle];
-        let mut reads = code.reads[head.reads as usize..][..head.nreads as usize].to_vec();
+        let mut reads = code.reads[head.reads as usize..][..head.nreads as usize].as_flattened().to_vec();
         let writes = &code.writes[head.writes as usize..][..head.nwrites as usize];
-        let mut writes: Vec<_> = writes.iter().map(|w| (w.resource, w.delta)).collect();
+        let mut writes: Vec<_> = writes.as_flattened().iter().map(|w| (w.resource, w.delta)).collect();
         let scalars = &code.scalars[head.scalars as usize..][..head.nscalars as usize];
         let mut scalars: Vec<_> = scalars.iter().map(|s| format!("{s:?}")).collect();
         let special = |s: &Special| match *s {

@@ -360,8 +360,9 @@ impl<'a> Core<'a> {
     pub(super) fn issue(&mut self, head: &Head, code: &Code) -> Step<()> {
         let mut t = self.floor;
         let reads = &code.reads[head.reads as usize..head.reads as usize + head.nreads as usize];
-        for &r in reads {
-            t = t.max(self.ready[r as usize & (RESOURCES - 1)]);
+        for r in reads {
+            let [a, b, c, d] = r.map(|r| self.ready[r as usize & (RESOURCES - 1)]);
+            t = t.max(a.max(b).max(c.max(d)));
         }
         if head.flags & FLAG_GATE != 0 {
             t = self.gate(head, t)?;
@@ -373,7 +374,7 @@ impl<'a> Core<'a> {
         let base = now << 4;
         let writes = &code.writes[head.writes as usize..head.writes as usize + head.nwrites as usize];
         for w in writes {
-            self.ready[w.resource as usize & (RESOURCES - 1)] = base + w.delta as u64;
+            w.iter().for_each(|w| self.ready[w.resource as usize & (RESOURCES - 1)] = base + w.delta as u64);
         }
         self.now = now;
         self.next = now + 1;

@@ -55,7 +55,7 @@ impl Core<'_> {
     pub(super) fn earliest(&self, head: &Head) -> Packed {
         let code = &self.l.code;
         let reads = &code.reads[head.reads as usize..][..head.nreads as usize];
-        let t = reads.iter().fold(self.floor, |t, &r| t.max(self.ready[r as usize & (RESOURCES - 1)]));
+        let t = reads.as_flattened().iter().fold(self.floor, |t, &r| t.max(self.ready[r as usize & (RESOURCES - 1)]));
         self.specials(head).fold(t, |t, i| {
             let Special::Drain { unit, row } = code.specials[i] else { return t };
             t.max(self.mxus[unit as usize].rows_ready(self.scalar_value(row).0.max(0) as u32))

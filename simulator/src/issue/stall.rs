@@ -77,7 +77,7 @@ impl Core<'_> {
             let reads = &self.l.code.reads[head.reads as usize..head.reads as usize + head.nreads as usize];
             let waits = |q: usize| {
                 let resource = r.mxu(u, q);
-                self.ready[resource] == NEVER && reads.contains(&(resource as u16))
+                self.ready[resource] == NEVER && reads.as_flattened().contains(&(resource as u16))
             };
             if waits(MXU_POP) {
                 return if m.empty() {
