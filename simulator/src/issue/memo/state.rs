@@ -4,6 +4,7 @@
 use super::super::code::*;
 use super::super::run::Core;
 use super::table::Table;
+use crate::unit::mxu::MxuTiming;
 
 /// A ready time that depends on instructions to come.
 const LATER: u32 = u32::MAX;
@@ -22,6 +23,11 @@ impl Core<'_> {
         let soon = base + 32;
         for &(first, of) in used {
             let ready = &self.ready[usize::from(first)..][..A_WORD];
+            // Mostly there is none: the highest bit of a difference tells, of halves, which it does not overflow. `soon` is even.
+            if ready.iter().fold(0, |any, t| any | !((t >> 1).wrapping_sub(soon >> 1))) >> 63 == 0 {
+                out.push(0);
+                continue;
+            }
             let all = of & ready.iter().rev().fold(0, |all, &t| all << 1 | u32::from(t >= soon));
             out.push(all);
             let mut left = all;
@@ -34,10 +40,14 @@ impl Core<'_> {
         }
         let mut last = last >> 4;
         let mut units = self.l.code.mxus_used;
+        let mut before: Option<&MxuTiming> = None;
         while units != 0 {
-            let u = units.trailing_zeros() as usize;
+            let unit = &self.mxus[units.trailing_zeros() as usize];
             units &= units - 1;
-            last = last.max(self.mxus[u].capture(self.now, out)?);
+            if !before.is_some_and(|b| unit.capture_same(b, self.now, out)) {
+                last = last.max(unit.capture(self.now, out)?);
+            }
+            before = Some(unit);
         }
         (last < 1 << 26 || last == u32::MAX as u64).then_some(last as u32)
     }
@@ -61,10 +71,17 @@ impl Core<'_> {
             rest = behind;
         }
         let mut units = self.l.code.mxus_used;
+        let mut before = rest;
         while units != 0 {
             let u = units.trailing_zeros() as usize;
             units &= units - 1;
-            rest = self.mxus[u].restore(self.now, rest);
+            if MxuTiming::is_same(rest) {
+                self.mxus[u].restore(self.now, before);
+                rest = &rest[1..];
+            } else {
+                before = rest;
+                rest = self.mxus[u].restore(self.now, rest);
+            }
         }
         let code = &self.l.code;
         let last = |slot: usize| self.ready[code.resources.group(slot, self.group_units[slot])] >> 4;

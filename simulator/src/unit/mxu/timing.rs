@@ -26,6 +26,8 @@ use systole_isa::chip::{ChipConfig, Dataflow};
 const LATER: u32 = u32::MAX;
 /// A captured state in which nothing is under way, in place of its words.
 const AT_REST: u32 = u32::MAX - 1;
+/// A captured state that is that of the unit before, in place of its words.
+const SAME: u32 = u32::MAX - 2;
 /// Cycles from the last issue that a captured state may reach.
 const MOST: u64 = 1 << 26;
 
@@ -103,6 +105,28 @@ impl Ring {
         if left == end { 0 } else { u64::from(out[place + 1]) }
     }
 
+    /// Whether as many times up to `end` are those of another ring, but for those that are past at a cycle.
+    #[inline(always)]
+    fn same(&self, end: u64, (other, other_end): (&Ring, u64), count: u64, cycle: u64) -> bool {
+        let (mut end, mut other_end, mut left) = (end, other_end, count);
+        while left > 0 {
+            let [a, b] = [(self, end), (other, other_end)].map(|(r, end)| r.times[((end - 1) & r.mask) as usize]);
+            if a.0 != b.0 || a.0 <= cycle {
+                return a.0.max(b.0) <= cycle;
+            }
+            // Both are equally far apart for as long as the shorter run is, if the two behind each other are the same.
+            let run = u64::from(a.1.min(b.1)).min(left);
+            if run > 1 {
+                let [a, b] = [(self, end), (other, other_end)].map(|(r, end)| r.get(end - 2));
+                if a != b {
+                    return a.max(b) <= cycle;
+                }
+            }
+            (end, other_end, left) = (end - run, other_end - run, left - run);
+        }
+        true
+    }
+
     /// Takes over what [`Ring::capture`] wrote, as the times of the numbers before `end`, those from `first` on that were past being
     /// past; the words behind it.
     fn restore<'w>(&mut self, (first, end): (u64, u64), cycle: u64, words: &'w [u32]) -> &'w [u32] {
@@ -131,7 +155,9 @@ struct Queue {
 impl Queue {
     fn new(places: usize) -> Queue {
         let places = places.max(1);
-        Queue { starts: Ring::new(places), places: places as u64, issued: 0, started: 0 }
+        // As if all places had been taken and left.
+        let before = places as u64;
+        Queue { starts: Ring::new(places), places: before, issued: before, started: before }
     }
 
     #[inline(always)]
@@ -140,12 +166,15 @@ impl Queue {
         self.started += 1;
     }
 
+    /// The numbers of the last entries that started, as many as there are places.
+    #[inline(always)]
+    fn taken(&self) -> (u64, u64) {
+        (self.started - self.places, self.started)
+    }
+
     /// When the next entry may issue: once the entry that many places before it has started.
     #[inline(always)]
     fn ready(&self) -> Packed {
-        if self.issued < self.places {
-            return 0;
-        }
         let waits_for = self.issued - self.places;
         if waits_for >= self.started { NEVER } else { pack(self.starts.get(waits_for)) }
     }
@@ -183,9 +212,8 @@ pub(crate) struct MxuTiming {
     stage_free16: u64,
     pushes: Queue,
     stages: Queue,
-    /// Places of FIFO and pipeline, pop times by number, ready times of results by number.
+    /// Places of FIFO and pipeline, ready times of results by number.
     places: u64,
-    pops: Ring,
     results: Ring,
     fifo_started: u64,
     popped: u64,
@@ -221,7 +249,6 @@ impl MxuTiming {
             pushes: Queue::new(queue),
             stages: Queue::new(queue),
             places: places.max(1),
-            pops: Ring::new(places as usize),
             results: Ring::new(places as usize),
             fifo_started: 0,
             popped: 0,
@@ -260,13 +287,11 @@ impl MxuTiming {
             return Some(1);
         }
         let mut last = self.weights.saturating_sub(now + 1);
-        out.push(last as u32);
-        out.push((self.fifo_started - self.popped) as u32);
-        let queues = [&self.pushes, &self.stages].map(|q| (&q.starts, q.started.saturating_sub(q.places), q.started));
-        for (times, first, end) in [queues[0], queues[1], (&self.results, self.popped, self.fifo_started)] {
-            // What is past needs no words, and places that were never taken count as free. Times ascend: the last ones are to come.
-            last = last.max(times.capture((first, end), now + 1, out));
-        }
+        out.extend([last as u32, (self.fifo_started - self.popped) as u32]);
+        // What is past needs no words. Times ascend: the last ones are to come.
+        last = last.max(self.pushes.starts.capture(self.pushes.taken(), now + 1, out));
+        last = last.max(self.stages.starts.capture(self.stages.taken(), now + 1, out));
+        last = last.max(self.results.capture((self.popped, self.fifo_started), now + 1, out));
         if self.accumulated > now + 1 || !self.pending.is_empty() {
             for (g, &t) in self.accumulators.iter().enumerate() {
                 if t == NEVER {
@@ -299,8 +324,36 @@ impl MxuTiming {
         (last < MOST).then_some((last + 1).max(stuck))
     }
 
-    /// Takes over a state that [`MxuTiming::capture`] wrote, as that of cycle `now`; the words behind it. Pops happened
-    /// before now: whatever their times are, they hold up nothing any more.
+    /// Writes for [`MxuTiming::capture`] that the state is that of the unit before, if it is, something is under way and nothing else is.
+    pub fn capture_same(&self, before: &MxuTiming, now: u64, out: &mut Vec<u32>) -> bool {
+        let past16 = (now + 1) << 4;
+        let past = |a: u64, b: u64| a == b || a.max(b) <= past16;
+        let queued = |a: &Queue, b: &Queue| a.starts.same(a.started, (&b.starts, b.started), a.places, now + 1);
+        let count = self.fifo_started - self.popped;
+        let same = (count > 0 || self.in_free16.max(self.stage_free16).max(self.weights << 4) > past16)
+            && past(self.in_free16, before.in_free16)
+            && count == before.fifo_started - before.popped
+            && past(self.stage_free16, before.stage_free16)
+            && past(self.run_start16, before.run_start16)
+            && past(self.weights << 4, before.weights << 4)
+            && self.accumulated.max(before.accumulated) <= now + 1
+            && self.pending.is_empty()
+            && before.pending.is_empty()
+            && queued(&self.pushes, &before.pushes)
+            && queued(&self.stages, &before.stages)
+            && self.results.same(self.fifo_started, (&before.results, before.fifo_started), count, now + 1);
+        if same {
+            out.push(SAME);
+        }
+        same
+    }
+
+    /// Whether words begin with what [`MxuTiming::capture_same`] wrote.
+    pub fn is_same(words: &[u32]) -> bool {
+        words.first() == Some(&SAME)
+    }
+
+    /// Takes over a state that [`MxuTiming::capture`] wrote, as that of cycle `now`; the words behind it.
     pub fn restore<'w>(&mut self, now: u64, words: &'w [u32]) -> &'w [u32] {
         let at = |w: u32| now + 1 + w as u64;
         let at16 = |w: u32| ((now + 1) << 4) + w as u64;
@@ -414,19 +467,19 @@ impl MxuTiming {
     /// Takes the oldest result at cycle `issue`; whether commands that waited for room may have taken effect.
     #[inline(always)]
     pub fn pop(&mut self, issue: u64) -> bool {
-        self.pops.set(self.popped, issue);
         self.popped += 1;
         if self.pending.is_empty() {
             return false;
         }
-        self.go_on();
+        self.go_on(issue);
         true
     }
 
+    /// A pop at cycle `pop` made room for one more result.
     #[cold]
-    fn go_on(&mut self) {
+    fn go_on(&mut self, pop: u64) {
         while let Some(&c) = self.pending.front() {
-            if !self.execute(c) {
+            if !self.execute(c, pop) {
                 break;
             }
             self.pending.pop_front();
@@ -447,17 +500,18 @@ impl MxuTiming {
     /// Pushes rows, behind what is pending.
     #[inline(always)]
     fn stream(&mut self, issue: u64, d16: u64, to: To) {
-        if !self.pending.is_empty() || !self.enter(issue, d16, to) {
+        // Whatever made room was popped before this issues.
+        if !self.pending.is_empty() || !self.enter(issue, d16, to, issue) {
             self.pending.push_back(Command::Push { issue, d16, to });
         }
     }
 
-    /// Lets a command take effect; `false` if that time is not known yet.
-    fn execute(&mut self, c: Command) -> bool {
+    /// Lets a command take effect behind a pop; `false` if that time is not known yet.
+    fn execute(&mut self, c: Command, pop: u64) -> bool {
         match c {
             Command::Stage { issue, d16 } => self.take_stage(issue, d16),
             Command::Latch { issue } => self.take_weights(issue),
-            Command::Push { issue, d16, to } => return self.enter(issue, d16, to),
+            Command::Push { issue, d16, to } => return self.enter(issue, d16, to, pop),
         }
         true
     }
@@ -484,18 +538,15 @@ impl MxuTiming {
         }
     }
 
-    /// Rows enter the array; `false` if the time is not known yet.
+    /// Rows enter the array, if they need room in the FIFO behind cycle `room`; `false` if the time is not known yet.
     #[inline(always)]
-    fn enter(&mut self, issue: u64, d16: u64, to: To) -> bool {
+    fn enter(&mut self, issue: u64, d16: u64, to: To, room: u64) -> bool {
         let mut start16 = ((issue + 1) << 4).max(self.in_free16).max(self.weights << 4);
-        if let To::Fifo = to
-            && self.fifo_started >= self.places
-        {
-            let waits_for = self.fifo_started - self.places;
-            if waits_for >= self.popped {
+        if let To::Fifo = to {
+            if self.fifo_started >= self.popped + self.places {
                 return false;
             }
-            start16 = start16.max((self.pops.get(waits_for) + 1) << 4);
+            start16 = start16.max((room + 1) << 4);
         }
         if start16 > self.in_free16 {
             self.run_start16 = start16;
@@ -597,6 +648,39 @@ mod tests {
                 assert_eq!(again, words, "the same times have the same words");
             }
         }
+    }
+
+    #[test]
+    fn units_are_the_same_if_what_is_captured_of_them_is() {
+        let mut seed = 3u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % n
+        };
+        let mut found = [0; 2];
+        for places in [1, 2, 3, 16, 97] {
+            // The same times under other numbers, but for some.
+            let (mut ring, mut other, mut times) = (Ring::new(places), Ring::new(places), [0, 0]);
+            for end in 1..2000u64 {
+                let step = [8, 8, 8, 16, 0, 1, 40][below(7) as usize];
+                times = times.map(|t| t + step);
+                if below(9) == 0 {
+                    times[below(2) as usize] += [1, 8][below(2) as usize];
+                } else if below(3) == 0 {
+                    times = [times[0].max(times[1]); 2];
+                }
+                ring.set(end - 1, times[0]);
+                other.set(end + 4, times[1]);
+                let (count, cycle) = (below(end.min(places as u64) + 1), times[0].saturating_sub(below(300)));
+                let mut words = [vec![], vec![]];
+                ring.capture((end - count, end), cycle, &mut words[0]);
+                other.capture((end + 5 - count, end + 5), cycle, &mut words[1]);
+                let same = ring.same(end, (&other, end + 5), count, cycle);
+                assert_eq!(same, words[0] == words[1], "{places} places, {count} times behind {cycle}: {words:?}");
+                found[usize::from(same && words[0].len() > 1)] += 1;
+            }
+        }
+        assert!(found.iter().all(|n| *n > 500), "{found:?}");
     }
 
     #[test]
