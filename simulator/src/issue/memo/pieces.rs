@@ -69,6 +69,8 @@ pub(super) struct Piece {
     pub rest: u32,
     /// Doublings of `rest` so far.
     pub demoted: u8,
+    /// Whether transitions of it are known.
+    pub known: bool,
     /// Bundles that replays saved, less what looking cost.
     pub credit: i64,
 }
@@ -103,12 +105,17 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
         rolls: 0,
         rest: 0,
         demoted: 0,
+        known: false,
         credit: 0,
     };
     let mut written = 0u64;
     let mut at = first;
     loop {
         let head = &code.heads[at as usize];
+        if at != first && at - first + 1 < LONGEST && goes_on(code, at) {
+            at += 1;
+            continue;
+        }
         if head.flags & FLAG_ROWS != 0 {
             for r in row_registers(code, head) {
                 if !rows[p.rows as usize..].contains(&r) {
@@ -148,6 +155,15 @@ pub(super) fn cut(code: &Code, first: u32, steps: &mut Vec<Step>, rows: &mut Vec
         p.rolls = rolls(code.branches[p.last as usize], first, &steps[p.steps as usize..]).unwrap_or(0);
     }
     p
+}
+
+/// Whether a bundle that a piece does not begin with asks for no step, and neither does it end the piece nor may the next one begin one.
+#[inline(always)]
+fn goes_on(code: &Code, at: u32) -> bool {
+    let Some([own, next]) = code.heads[at as usize..].first_chunk() else { return false };
+    let asks = own.flags & (FLAG_ROWS | FLAG_BRANCH | FLAG_WAIT)
+        | next.flags & (FLAG_OP | FLAG_BLOCK | FLAG_WAIT | FLAG_GATE | FLAG_ROWS);
+    u32::from(asks) | own.units & 1 << STARTS_BIT | u32::from(own.ntimed) == 0
 }
 
 /// What a register holds in a round of a loop.

@@ -8,6 +8,7 @@ use crate::issue::code::{Code, GROUPS, Packed};
 use crate::stats::{Cause, Collector};
 use crate::unit::mxu::MxuTiming;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use std::collections::hash_map::Entry;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -240,7 +241,7 @@ fn hash(words: &[u32]) -> u64 {
 impl Table {
     fn new(id: u64, lane: usize, code: &Code, units: &[usize; GROUPS]) -> Table {
         let room = |(each, most): (usize, usize)| (each * code.heads.len()).min(most);
-        let states = code.heads.len() / 8;
+        let states = code.heads.len() / 6;
         Table {
             id,
             lane,
@@ -305,20 +306,24 @@ impl Table {
 
     /// The number of the words in `scratch`.
     pub(super) fn intern(&mut self, horizon: u32) -> u32 {
-        let h = hash(&self.scratch);
-        let first = self.by_hash.get(&h).copied().unwrap_or(NONE);
-        let mut at = first;
-        while at != NONE {
-            if self.body(&self.words, at) == &self.scratch[..] {
-                return at;
+        let (words, id) = (&self.scratch[..], self.bodies.len() as u32);
+        let mut next = NONE;
+        match self.by_hash.entry(hash(words)) {
+            Entry::Occupied(mut last) => {
+                next = *last.get();
+                let mut at = next;
+                while let Some(b) = self.bodies.get(at as usize) {
+                    if self.words[b.start as usize..(b.start + b.len) as usize] == *words {
+                        return at;
+                    }
+                    at = b.next;
+                }
+                last.insert(id);
             }
-            at = self.bodies[at as usize].next;
+            Entry::Vacant(none) => _ = none.insert(id),
         }
-        let id = self.bodies.len() as u32;
-        let body = Body { start: self.words.len() as u32, len: self.scratch.len() as u32, horizon, next: first };
-        self.bodies.push(body);
-        self.words.extend_from_slice(&self.scratch);
-        self.by_hash.insert(h, id);
+        self.bodies.push(Body { start: self.words.len() as u32, len: words.len() as u32, horizon, next });
+        self.words.extend_from_slice(words);
         id
     }
 
@@ -336,6 +341,7 @@ impl Table {
     pub(super) fn add(&mut self, t: Transition) -> u32 {
         let id = self.transitions.len() as u32;
         self.by_key.insert((t.piece, t.body, t.floor, t.rows), id);
+        self.pieces[t.piece as usize].known = true;
         self.transitions.push(t);
         self.details.end();
         id

@@ -311,7 +311,7 @@ impl Core<'_> {
         let hint = table.transitions.get(before.0 as usize).map_or(NONE, |t| t.next[before.1]);
         if floor <= (CLEAR as u64) << 4 && !p.waits {
             let key = (number, self.body, floor as u32, rows);
-            let id = table.find(key, hint);
+            let id = if p.known { table.find(key, hint) } else { NONE };
             if p.looks {
                 let first = self.first(table, p, id, key, base);
                 self.look(first >> 4)?;
