@@ -483,12 +483,23 @@ impl<'a> Core<'a> {
             StateFn::SDev => Ok((self.options.device as i32, true)),
             StateFn::SCore => Ok((self.mates.as_ref().map_or(0, |m| m.core) as i32, true)),
             StateFn::SyncTest => Ok(((known && self.holds(s.imm as u8, a as u32)) as i32, true)),
-            StateFn::SLd => self.smem_load(a as i64 + s.imm as i64, known),
+            StateFn::SLd => {
+                let at = a as i64 + s.imm as i64;
+                // Mostly nothing else is to be asked.
+                match self.smem.load(at) {
+                    Some(word) if known && self.race.is_none() => Ok(word),
+                    Some(_) | None => self.smem_load(at, known),
+                }
+            }
             StateFn::SSt => {
                 // Operand order is value, address.
                 let value_known = VALUES || self.known >> (s.a & 63) & 1 == 1;
                 let address_known = VALUES || self.known >> (s.b & 63) & 1 == 1;
-                self.smem_store(a, value_known, b as i64 + s.imm as i64, address_known)?;
+                let at = b as i64 + s.imm as i64;
+                let plain = address_known && self.race.is_none();
+                if !(plain && self.smem.store(at, a, value_known).is_some()) {
+                    self.smem_store(a, value_known, at, address_known)?;
+                }
                 Ok((0, true))
             }
             StateFn::XExtract => Ok(match self.values.as_deref() {
@@ -498,6 +509,7 @@ impl<'a> Core<'a> {
         }
     }
 
+    #[inline(never)]
     fn smem_load(&mut self, at: i64, known: bool) -> Step<(i32, bool)> {
         if !known {
             return Ok((0, false));
@@ -506,6 +518,7 @@ impl<'a> Core<'a> {
         self.smem.load(at).ok_or_else(|| self.smem_range(at))
     }
 
+    #[inline(never)]
     fn smem_store(&mut self, value: i32, known: bool, at: i64, address_known: bool) -> Step<()> {
         if !address_known {
             self.smem.forget_all();

@@ -32,6 +32,7 @@ impl Smem {
     }
 
     /// The word and whether it is known; `None` out of range.
+    #[inline]
     pub fn load(&self, at: i64) -> Option<(i32, bool)> {
         let i = usize::try_from(at).ok()?;
         let w = self.words.get(i).copied().or((i < self.size).then_some(0))?;
@@ -39,6 +40,7 @@ impl Smem {
     }
 
     /// Stores a word; `None` out of range.
+    #[inline]
     pub fn store(&mut self, at: i64, value: i32, known: bool) -> Option<()> {
         let i = usize::try_from(at).ok()?;
         if i >= self.size {
@@ -69,9 +71,17 @@ impl Smem {
 
     /// Marks the words that a byte range touches.
     pub fn mark(&mut self, start: usize, end: usize, known: bool) {
-        for i in start / 4..end.div_ceil(4) {
-            let w = self.words.get(i).copied().unwrap_or(0);
-            self.store(i as i64, w, known).expect("the caller checked the range");
+        let (mut at, end) = (start / 4, end.div_ceil(4));
+        if known && !self.any_unknown || at >= end {
+            return;
+        }
+        self.any_unknown |= !known;
+        while at < end {
+            let count = (64 - at % 64).min(end - at);
+            let bits = u64::MAX >> (64 - count) << (at % 64);
+            let unknown = &mut self.unknown[at / 64];
+            *unknown = *unknown & !bits | if known { 0 } else { bits };
+            at += count;
         }
     }
 

@@ -37,6 +37,21 @@ pub(crate) struct Moved {
     pub cmem_write: u64,
 }
 
+/// [`f64::round`] of what is not negative: that is a call where processors cannot be relied on to have an instruction for it.
+#[inline]
+fn nearest(x: f64) -> u64 {
+    let whole = x as u64;
+    // What is left of a number is exact.
+    whole.saturating_add(u64::from(x - whole as f64 >= 0.5))
+}
+
+/// [`f64::ceil`] of what is not negative, as [`nearest`].
+#[inline]
+fn above(x: f64) -> u64 {
+    let whole = x as u64;
+    whole.saturating_add(u64::from(x > whole as f64))
+}
+
 /// One way of CMEM: when it is free and what that depends on, in 1/256 cycles, and how long it was busy.
 #[derive(Clone, Debug, Default)]
 struct Way {
@@ -53,7 +68,7 @@ impl Way {
     /// Serves bytes from a time on, behind what it does already, with one part in `parts` of the bandwidth; when they are
     /// through.
     fn serve(&mut self, bytes: u64, from: Dated, parts: u64) -> Dated {
-        let service = (bytes as f64 * self.per_byte).round() as u64;
+        let service = nearest(bytes as f64 * self.per_byte);
         let (at, blame) = later(self.free, from);
         self.free = (at + service * parts, blame.cmem(service * parts));
         self.busy += service;
@@ -216,7 +231,7 @@ impl DmaTiming {
         let near = [source, destination].map(|s| s.map(|(side, at)| self.in_cmem(side, at)));
         if near.contains(&Some(false)) {
             let bytes = moved.hbm_read as f64 * g.from.slow + moved.hbm_write as f64 * g.to.slow;
-            let service = (bytes * self.per_hbm_byte).round() as u64;
+            let service = nearest(bytes * self.per_hbm_byte);
             self.queue(from, service * self.parts);
             self.hbm_busy += service;
             if let Some(idle) = self.idle.as_mut().filter(|i| self.hbm_free > i.from + Idle::SHORT) {
@@ -274,7 +289,7 @@ impl DmaTiming {
         let place = if full { self.under_way.pop_front().unwrap_or_default() } else { Dated::default() };
         let own = (now.0 + self.issue, now.1.latency(self.issue));
         let (begin, blame) = later(later(own, free), place);
-        let cycles = (g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte).ceil() as u64;
+        let cycles = above((g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte));
         let cycles = cycles.max(self.descriptor);
         self.engines[at] = (begin + cycles, blame.engine(cycles));
         ((begin, blame), cycles)
@@ -295,7 +310,7 @@ impl DmaTiming {
         if g.src == Space::Hbm && self.in_cmem(&g.from, src) {
             self.cmem_read.serve(g.bytes, (at << 8, Blame::default()), self.parts);
         } else if g.src == Space::Hbm {
-            let service = (g.bytes as f64 * self.per_hbm_byte).round() as u64 / 256;
+            let service = nearest(g.bytes as f64 * self.per_hbm_byte) / 256;
             self.serve(g.bytes, at.saturating_sub(service));
         }
     }
@@ -312,7 +327,7 @@ impl DmaTiming {
             return (done.div_ceil(256) + self.cmem_latency, moved);
         }
         let bytes = moved.hbm_write;
-        let service = (bytes as f64 * self.per_hbm_byte).round() as u64 / 256;
+        let service = nearest(bytes as f64 * self.per_hbm_byte) / 256;
         // The bytes went in while they arrived.
         let done = self.serve(bytes, at.saturating_sub(service));
         (at.max(done.div_ceil(256)) + self.latency, moved)
@@ -320,7 +335,7 @@ impl DmaTiming {
 
     /// Takes bandwidth from a cycle on, which may be behind what is known; when it is served, in 1/256 cycles.
     fn serve(&mut self, bytes: u64, from: u64) -> u64 {
-        let service = (bytes as f64 * self.per_hbm_byte).round() as u64;
+        let service = nearest(bytes as f64 * self.per_hbm_byte);
         let from = from << 8;
         let (mut need, mut done) = (service, from);
         if let Some(idle) = &mut self.idle {
@@ -499,5 +514,24 @@ impl Semaphores {
     /// Semaphores that are not at zero with nothing to come.
     pub fn unbalanced(&self) -> Vec<(u32, u64)> {
         (0..self.0.len()).map(|i| (i as u32, self.total(i))).filter(|s| s.1 > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_are_those_of_the_library() {
+        let mut seed = 5u64;
+        let mut some = vec![0.0, 0.5, 0.499_999_999_999_999_94, 1.5, 2.5, 4.5e15, 1e16, 1.5e19, 1e300, f64::INFINITY];
+        for _ in 0..100_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            some.push((seed >> 11) as f64 / (1u64 << (seed % 53)) as f64);
+            some.push((seed >> 40) as f64 / 2.0);
+        }
+        for x in some.into_iter().flat_map(|x: f64| [x, x.next_up(), x.next_down().max(0.0)]) {
+            assert_eq!((nearest(x), above(x)), (x.round() as u64, x.ceil() as u64), "{x}");
+        }
     }
 }
