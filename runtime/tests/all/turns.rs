@@ -3,8 +3,8 @@
 
 use systole_compiler::plan::collective::Algorithm;
 use systole_isa::program::PodShape;
-use systole_runtime::pod::{self, PodOptions};
-use systole_runtime::{Client, CompileOptions, Mode, NoObserver, RunOptions, generate};
+use systole_runtime::pod::{self, Attached, PodOptions};
+use systole_runtime::{Client, CompileOptions, Mode, RunOptions, generate};
 use systole_simulator::PodRun;
 
 const GPT: &str = include_str!("../../../examples/gpt_adam_pod.hlo");
@@ -44,7 +44,7 @@ fn run(chip: &str, text: &str, shape: PodShape, algorithm: Option<Algorithm>) {
     let time = |memo: bool, threads: usize, loop_skip: bool| -> PodRun {
         let options = RunOptions { memo, threads, loop_skip, ..RunOptions::new(Mode::TimingOnly) };
         let pods = PodOptions { all_devices: true, ..PodOptions::default() };
-        let done = client.run_pod(&exe, &inputs, &options, &pods, &mut NoObserver, &mut [], Vec::new());
+        let done = client.run_pod(&exe, &inputs, &options, &pods, Attached::default());
         let mut run = done.expect("it runs").run;
         run.devices.iter_mut().for_each(|d| d.skipped_cycles = 0);
         run
