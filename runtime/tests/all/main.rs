@@ -25,4 +25,3 @@ mod rules;
 mod strips;
 mod sums;
 mod tuning;
-mod turns;

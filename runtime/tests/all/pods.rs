@@ -1,6 +1,8 @@
 //! Programs on several devices: answers of every collective by every algorithm, one device standing for all, exchanges
 //! behind other work, transfers, faults, deadlocks.
 
+mod turns;
+
 use systole_compiler::plan::collective::Algorithm;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
