@@ -7,7 +7,7 @@ use systole_runtime::pod::{self, Attached, PodOptions};
 use systole_runtime::{Client, CompileOptions, Mode, RunOptions, generate};
 use systole_simulator::PodRun;
 
-const GPT: &str = include_str!("../../../examples/gpt_adam_pod.hlo");
+const GPT: &str = include_str!("../../../../examples/gpt_adam_pod.hlo");
 
 /// Layers of products whose results are summed over all devices, in a loop: programs with long turns and short ones.
 const LOOP: &str = "HloModule m
