@@ -101,9 +101,12 @@ pub fn draw(chip: &ChipConfig, count: usize) -> Vec<Prices> {
 
 /// 5, 50 and 95 % of values.
 pub fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
-    values.sort_by(f64::total_cmp);
-    let at = |share: f64| values.get(((values.len() as f64 - 1.0) * share).round() as usize).copied().unwrap_or(0.0);
-    [at(0.05), at(0.5), at(0.95)]
+    let Some(last) = values.len().checked_sub(1) else { return [0.0; 3] };
+    // Each is looked for among all, of which little is sorted.
+    [0.05, 0.5, 0.95].map(|share| {
+        let at = (last as f64 * share).round() as usize;
+        *values.select_nth_unstable_by(at, f64::total_cmp).1
+    })
 }
 
 #[cfg(test)]
