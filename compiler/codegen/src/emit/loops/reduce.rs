@@ -469,11 +469,11 @@ impl Reducer<'_> {
         places.iter().enumerate().map(one).collect()
     }
 
-    /// Sets of accumulators that registers of rows and columns are taken into in turn, so that none waits for the one before it;
+    /// Sets of accumulators that registers of reduced rows are taken into in turn, so that none waits for the one before it;
     /// `known`: they begin at the identity. Picks may begin at the initial values each.
     fn sets(&self, known: bool) -> u32 {
         let words: usize = self.spec.outputs.iter().map(|o| o.dtype.components()).sum();
-        let rows = if self.spec.reduce_rows { self.spec.rows / self.ctx.sublanes } else { 1 };
+        let rows = self.spec.rows / self.ctx.sublanes;
         let few = u64::from(rows) * u64::from(self.unrolled_tiles()) < UNROLLED_POINTS;
         let free = self.pick.is_some() || (known && each_alone(&self.body));
         if few || !free { 1 } else { (MOST_SETS / words.max(1) as u32).clamp(1, SETS) }
