@@ -69,6 +69,19 @@ def chain(d, t, depth):
     return f
 
 
+def put(o, value, sums):
+    """Stores what `value` gives; with `sums`, steps of a grid add it to what the ones before left."""
+    if not sums:
+        o[...] = value()
+        return
+
+    @pl.when(pl.program_id(0) == 0)
+    def _():
+        o[...] = jnp.zeros_like(o)
+
+    o[...] += value()
+
+
 def elementwise(d):
     """Blocks of one or two arrays, whole or ragged at the edges."""
     t = d.one("type", [F, I, B])
@@ -234,15 +247,7 @@ def prefetched(d):
     f, sums = chain(d, t, 1), d.one("sums", [False, True])
 
     def kernel(order, x, o):
-        if not sums:
-            o[...] = f(x[...])
-            return
-
-        @pl.when(pl.program_id(0) == 0)
-        def _():
-            o[...] = jnp.zeros_like(o)
-
-        o[...] += f(x[...])
+        put(o, lambda: f(x[...]), sums)
 
     spec = pltpu.PrefetchScalarGridSpec(
         num_scalar_prefetch=1, grid=(steps,), in_specs=[pl.BlockSpec((by, 128), lambda i, order: (order[i], 0))],
@@ -401,15 +406,7 @@ def pipeline(d):
         first = pl.program_id(0) * inner
 
         def body(x, o):
-            if how == "map":
-                o[...] = f(x[...])
-                return
-
-            @pl.when(pl.program_id(0) == 0)
-            def _():
-                o[...] = jnp.zeros_like(o)
-
-            o[...] += f(x[...])
+            put(o, lambda: f(x[...]), how != "map")
 
         grid = (inner, across) if how == "map" else (inner,)
         wide = columns // across if how == "map" else columns
