@@ -1,6 +1,6 @@
 //! The best tile of a contraction, as plain numbers that everything else about its kernel follows from.
 
-use super::spec::{Contraction, MxuError, Place, RhsForm};
+use super::spec::{Array, Contraction, MxuError, Place, RhsForm};
 use super::tile::{Problem, Tiling};
 use super::{format, geometry};
 use serde::{Deserialize, Serialize};
@@ -65,17 +65,6 @@ pub struct Chosen {
 }
 
 impl Tile {
-    /// Word rows that a kernel's copies of rhs read behind the array's end: splits of `k` are whole planes of lanes, the array's
-    /// last rows may be fewer.
-    pub fn beyond(&self, spec: &Contraction, chip: &ChipConfig) -> u64 {
-        let along_rows = matches!(spec.rhs_form, RhsForm::LanesN { .. });
-        if self.splits < 2 || spec.rhs.place != Place::Hbm || !along_rows {
-            return 0;
-        }
-        let ends = spec.k.next_multiple_of(chip.core.lanes) - spec.k;
-        u64::from(ends) / spec.rhs.dtype.packing() as u64
-    }
-
     pub(super) fn of(variant: u32, t: &Tiling) -> Tile {
         let count = |w: &Option<super::tile::Window>| w.map_or(0, |w| w.count);
         Tile {
@@ -220,6 +209,45 @@ pub fn walk(spec: &Contraction, tile: &Tile, chip: &ChipConfig) -> Result<TileWa
             keeps_rhs: t.keeps_rhs(),
             leaves_early: t.early_rows(spec, p.geometry).is_some(),
         })
+    })
+}
+
+/// Word rows that a kernel reads behind the last elements of its arrays, where they lie. What arrays in HBM come through has its
+/// own room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Beyond {
+    pub lhs: u64,
+    pub rhs: u64,
+    /// Of results and extras, which lie alike, if their elements fill words.
+    pub out: u64,
+}
+
+/// How far a tile's kernel reads beyond its arrays: registers have all their sublanes loaded, also the last ones of a line of rows
+/// and of the weights; copies of rhs by splits of `k` are whole planes of lanes.
+///
+/// # Errors
+/// If there is no such tile.
+pub fn beyond(spec: &Contraction, tile: &Tile, chip: &ChipConfig) -> Result<Beyond, MxuError> {
+    let words = |elements: u64, a: &Array| elements.div_ceil(a.dtype.packing() as u64);
+    let rest = |count: u32, of: u32| u64::from(count.next_multiple_of(of) - count);
+    let (k_rows, stride) = match spec.rhs_form {
+        RhsForm::LanesN { k_stride } => (true, k_stride),
+        RhsForm::LanesK { n_stride } => (false, n_stride),
+    };
+    let staged = rest(if k_rows { spec.k } else { spec.n }, chip.core.sublanes) * u64::from(stride);
+    let rhs = match spec.rhs.place {
+        Place::Vmem => staged,
+        Place::Hbm if tile.splits > 1 && k_rows => rest(spec.k, chip.core.lanes),
+        Place::Hbm => 0,
+    };
+    with_problem(spec, tile.variant, chip, false, |p| {
+        let inner = p.geometry.inner;
+        let line = rest(inner.count, p.geometry.sublanes);
+        let loaded = |a: &Array, stride: u32| match a.place {
+            Place::Vmem => words(line * u64::from(stride), a),
+            Place::Hbm => 0,
+        };
+        Ok(Beyond { lhs: loaded(&spec.lhs, inner.lhs), rhs: words(rhs, &spec.rhs), out: line * u64::from(inner.out) })
     })
 }
 

@@ -43,7 +43,9 @@ mod start;
 mod stream;
 mod tile;
 
-pub use choose::{Chosen, Tile, TileWalk, Weigh, choose, consider, cuts, filled, search, unit_counts, walk};
+pub use choose::{
+    Beyond, Chosen, Tile, TileWalk, Weigh, beyond, choose, consider, cuts, filled, search, unit_counts, walk,
+};
 pub use finish::{Finish, FinishInput, Finishing};
 pub use follow::Follow;
 pub use format::float_passes;

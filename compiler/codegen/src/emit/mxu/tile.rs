@@ -346,7 +346,7 @@ impl Problem<'_> {
         let kt = self.geometry.planes_k.div_ceil(kch);
         let mut all = vec![(1, 0)];
         // Splits are whole tiles, and as long as each other. The last one may end in padding: along lanes that is there, rows of rhs
-        // are read beyond their end ([`Tile::beyond`]).
+        // are read beyond their end ([`super::choose::beyond`]).
         if kt * kch != self.geometry.planes_k {
             return all;
         }

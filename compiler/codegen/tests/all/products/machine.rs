@@ -23,6 +23,8 @@ pub struct Machine<'a> {
     /// Bytes.
     pub hbm: Vec<u8>,
     pub vmem: Vec<u8>,
+    /// Bytes of vector memory that belong to nobody: loads of them fail.
+    pub walls: Vec<std::ops::Range<usize>>,
     descs: &'a [DmaDesc],
     s: Vec<i32>,
     v: Vec<Vec<u32>>,
@@ -53,6 +55,7 @@ impl<'a> Machine<'a> {
             chip,
             hbm: nan(hbm_bytes),
             vmem: nan(vmem_rows * chip.row_bytes() as usize),
+            walls: Vec::new(),
             descs,
             s: Vec::new(),
             v: Vec::new(),
@@ -203,6 +206,8 @@ impl<'a> Machine<'a> {
             return;
         }
         let load = |i: usize| {
+            let wall = self.walls.iter().find(|w| w.contains(&at(i)));
+            assert!(wall.is_none(), "{op:?} of byte {} in {wall:?}", at(i));
             let mut x = [0; 4];
             x[..width].copy_from_slice(&self.vmem[at(i)..at(i) + width]);
             let x = u32::from_le_bytes(x);
