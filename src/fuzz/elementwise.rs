@@ -302,7 +302,14 @@ pub fn convert(g: &mut Gen, op: &str) -> Option<usize> {
 pub fn bitcast(g: &mut Gen, op: &str) -> Option<usize> {
     let x =
         g.find(|i| integer(i) || i.exact() && matches!(i.dtype(), DType::F32 | DType::BF16 | DType::F16 | DType::F64))?;
-    let (t, dims) = (g.dtype(x), g.dims(x));
+    let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
+    let mut x = x;
+    if t.is_float() {
+        // Which zero a sum of products is, nobody says; with another zero it is the positive one.
+        let zero = g.constant(t, "0", 0.0);
+        let zeros = g.push((t, &dims), "broadcast", &[zero], ", dimensions={}", g.facts(zero))?;
+        x = g.push((t, &dims), "add", &[x, zeros], "", f)?;
+    }
     let to: &[DType] = match t.bits() {
         4 => &[DType::S4, DType::U4],
         8 => &[DType::S8, DType::U8],
