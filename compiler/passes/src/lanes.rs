@@ -4,7 +4,7 @@
 //! not care how their dimensions are ordered (elementwise ones, slices, reductions and the like) are done on arrays with a
 //! longer dimension last, where that saves more memory traffic than the transposes at the region's border cost. Every
 //! operation of a region is done on transposed operands and its result transposed back; inside of the region transposes meet
-//! and cancel. Those at the entry's own border cost nothing where the program chooses how its parameters and results lie
+//! and cancel. A product of few columns takes part: its operands trade sides. Those at the entry's own border cost nothing where the program chooses how its parameters and results lie
 //! (see [`super::transfers`]).
 
 use super::edit::{Draft, Emit, reachable, rewrite};
@@ -14,7 +14,7 @@ use super::simplify::degenerate_map;
 use super::transfers::EntryLayouts;
 use super::transfers::narrow::{merged, packed_turned, reshape_turned_by, unpacked_turned};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{ArrayShape, Computation, Gather, Module, Node, NodeId, Op, Shape, WindowDim};
+use systole_hlo::graph::{ArrayShape, Computation, DotDims, Gather, Module, Node, NodeId, Op, Shape, WindowDim};
 use systole_isa::Layout;
 
 /// A region is turned if that saves this factor of what its border costs.
@@ -32,6 +32,9 @@ const LONG: u64 = 16;
 /// Times that the elements of a compact array pass on their way to or from narrow rows that are turned, beyond what they do on that to
 /// rows as they are.
 const RELAID: u64 = 2;
+/// Longest contracted dimension of a product whose operands trade sides: its weights, of which it has many then, are longer under way than
+/// its rows were.
+const CONTRACTED: u64 = 1024;
 /// Bytes that a region saves at least.
 const LEAST: u64 = 1 << 19;
 /// Parts of the least memory that an order may take which leaves more of the first dimensions in place: five of four.
@@ -142,9 +145,9 @@ fn merged_sizes(comp: &Computation, n: &Node, p: &[usize]) -> Option<ArrayShape>
     together.then(|| Shape::array(to.dtype, &sizes).as_array().cloned())?
 }
 
-/// Whether an operation works on any order of its dimensions.
+/// Whether an operation works on any order of its dimensions; `along`: of what it makes something is reduced along the last one.
 #[allow(clippy::wildcard_enum_match_arm, reason = "anything else keeps its order, which costs speed alone")]
-fn is_free(comp: &Computation, n: &Node) -> bool {
+fn is_free(comp: &Computation, n: &Node, along: bool) -> bool {
     let Some(a) = n.shape.as_array() else { return false };
     if !(2..=8).contains(&a.rank()) || a.dynamic.contains(&true) {
         return false;
@@ -157,6 +160,7 @@ fn is_free(comp: &Computation, n: &Node) -> bool {
         Op::DynamicSlice { sizes } => n.operands.len() == sizes.len() + 1,
         Op::DynamicUpdateSlice => n.operands.len() == a.rank() + 2,
         Op::ReduceWindow { .. } => n.operands.len() == 2,
+        Op::Dot { dims, .. } => along && trades_sides(comp, n, dims),
         // Rows of a table, of several dimensions each.
         Op::Gather(g) => a.rank() >= 3 && g.map.window.iter().copied().eq(1..a.rank()),
         Op::Reshape => {
@@ -170,6 +174,36 @@ fn is_free(comp: &Computation, n: &Node) -> bool {
     }
 }
 
+/// Whether a product may have its operands on the other sides: `[B,M,K] x [B,K,N]` or `[B,N,K]` with few columns.
+fn trades_sides(comp: &Computation, n: &Node, dims: &DotDims) -> bool {
+    let (Some(a), Some(x)) = (n.shape.as_array(), comp.node(n.operands[0]).shape.as_array()) else { return false };
+    let last = a.rank() - 1;
+    let canonical = dims.lhs_batch == dims.rhs_batch
+        && dims.lhs_batch.iter().copied().eq(0..last - 1)
+        && dims.lhs_contracting == [last]
+        && dims.rhs_contracting.len() == 1;
+    canonical && x.dims[last] <= CONTRACTED
+}
+
+/// Which nodes are reduced along their last dimension, as they are or after elementwise operations.
+fn reduced_along(comp: &Computation) -> Vec<bool> {
+    let mut along = vec![false; comp.nodes.len()];
+    for (i, n) in comp.nodes.iter().enumerate().rev() {
+        for o in &n.operands {
+            let Some(a) = comp.node(*o).shape.as_array() else { continue };
+            let reduces = matches!(&n.op, Op::Reduce { dims, .. } if a.rank() > 0 && dims.contains(&(a.rank() - 1)));
+            let same = n.op.is_elementwise() && n.shape.as_array().is_some_and(|r| r.rank() == a.rank());
+            along[o.index()] |= reduces || same && along[i];
+        }
+    }
+    along
+}
+
+/// The order of a product's result with its operands on the other sides.
+fn other_sides(rank: usize) -> Vec<usize> {
+    (0..rank - 2).chain([rank - 1, rank - 2]).collect()
+}
+
 /// Arrays that a turned operation needs turned: its operands of the same rank, or the one of a reshape or broadcast.
 #[allow(clippy::wildcard_enum_match_arm, reason = "all others take arrays of the result's rank in its order")]
 fn arrays(comp: &Computation, n: &Node) -> Vec<usize> {
@@ -177,7 +211,8 @@ fn arrays(comp: &Computation, n: &Node) -> Vec<usize> {
     let of_rank = |i: &usize| comp.node(n.operands[*i]).shape.as_array().is_some_and(|a| a.rank() == rank);
     let all = 0..n.operands.len();
     match &n.op {
-        Op::Iota { .. } => Vec::new(),
+        // A product takes its operands as they are.
+        Op::Iota { .. } | Op::Dot { .. } => Vec::new(),
         Op::Broadcast { .. } | Op::Reshape | Op::Slice { .. } | Op::Pad { .. } | Op::Reverse { .. } => vec![0],
         Op::DynamicSlice { .. } | Op::ReduceWindow { .. } | Op::Gather(_) => vec![0],
         Op::DynamicUpdateSlice => vec![0, 1],
@@ -215,6 +250,8 @@ fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec
     let n = comp.nodes.len();
     let mut orders: Vec<Option<Vec<usize>>> = vec![None; n];
     let mut parents: Vec<usize> = (0..n).collect();
+    let along = reduced_along(comp);
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has orders that it cannot take")]
     for (i, node) in comp.nodes.iter().enumerate() {
         let Some(a) = node.shape.as_array() else { continue };
         let own = bytes(a, &a.dims, tile);
@@ -223,11 +260,15 @@ fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec
             orders[i] = Some(best(a, tile)).filter(|p| p.last() == Some(&along) && pays(p));
             continue;
         }
-        if !is_free(comp, node) {
+        if !is_free(comp, node, along[i]) {
             continue;
         }
         // Rows that are gathered stay whole.
-        let whole = |p: &[usize]| !matches!(node.op, Op::Gather(_)) || p.first() == Some(&0);
+        let whole = |p: &[usize]| match node.op {
+            Op::Gather(_) => p.first() == Some(&0),
+            Op::Dot { .. } => p == other_sides(p.len()),
+            _ => true,
+        };
         let pays = |p: &Vec<usize>| whole(p) && bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
         let operands = arrays(comp, node);
         let from = operands.iter().find_map(|&o| {
@@ -331,6 +372,11 @@ fn keep_worthy(
         if let Some((_, true)) = reshape_turned_by(comp, node, tile) {
             border[region] += relaid(node);
             continue;
+        }
+        if let Op::Dot { dims, .. } = &node.op
+            && dims.rhs_contracting != dims.lhs_contracting
+        {
+            border[region] += crossing(node.operands[1]);
         }
         for o in arrays(comp, node) {
             let from = node.operands[o];
@@ -442,6 +488,12 @@ fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], (p, tile): (&[usize], (u3
             let x = moved(b, x?);
             let turned = Gather { slice_sizes: permuted(&g.slice_sizes, p), ..g.clone() };
             b.emit(Op::Gather(turned), &[x, operands[1]], Shape::array(a.dtype, &permuted(&a.dims, p)))
+        }
+        Op::Dot { dims, precision } => {
+            let y = operands[1];
+            // The left operand contracts its last dimension.
+            let y = if dims.rhs_contracting == dims.lhs_contracting { y } else { b.transpose(y, &other_sides(rank)) };
+            b.dot(y, x?, DotDims { rhs_contracting: dims.lhs_contracting.clone(), ..dims.clone() }, *precision, a.dtype)
         }
         Op::ReduceWindow { window, body } => {
             let x = moved(b, x?);

@@ -27,6 +27,8 @@ const UNROLLED_POINTS: u64 = 16;
 /// reduced.
 const SIDE_BY_SIDE: u32 = 8;
 const SIDE_BY_SIDE_WORK: u32 = 96;
+/// Most blocks of reduced rows that are written out.
+const FEW_BLOCKS: u32 = 8;
 /// Sets of accumulators that take turns: the latency of a sum times the loads of a cycle; most accumulators in them.
 const SETS: u32 = 4;
 const MOST_SETS: u32 = 8;
@@ -498,6 +500,15 @@ impl Reducer<'_> {
             let turn = |_, tile| &sets[(i * tiles + tile) as usize % sets.len()];
             self.columns(b, (&[at], &[Memo::default()]), inits, &turn, mask);
         };
+        // Of few blocks many times over the loop around them is the innermost one, in which neighbours overlap.
+        if full <= FEW_BLOCKS && self.kept > 0 {
+            (0..full).for_each(|i| take(b, i, M::ALL));
+            if rest > 0 {
+                let mask = b.sublanes_below(rest);
+                take(b, full, mask);
+            }
+            return;
+        }
         if full / together > 0 {
             b.loop_static(full / together, |b| {
                 (0..together).for_each(|i| take(b, i, M::ALL));
