@@ -183,7 +183,7 @@ impl CompileArgs {
     /// What guides the planner.
     fn guide(&self, chip: &ChipConfig) -> Result<Guide, RuntimeError> {
         let read = |path: &String| std::fs::read_to_string(path).map_err(|e| bad(format!("{path}: {e}")));
-        let mut guide = Guide::default();
+        let mut guide = Guide { max_resident: self.max_resident, ..Guide::default() };
         if let Some(path) = &self.schedule {
             guide.schedule = Schedule::of_file(path, &read(path)?).map_err(|e| bad(e.to_string()))?;
         }
@@ -236,7 +236,6 @@ impl CompileArgs {
                 EntryLayoutArg::Auto => EntryLayouts::Auto,
             },
             chaos: self.chaos,
-            max_resident: self.max_resident,
             cores: self.cores,
             verify: self.verify || cfg!(debug_assertions),
             ..CompileOptions::default()

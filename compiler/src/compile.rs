@@ -2,7 +2,6 @@
 
 use crate::emit::kernel::emit_kernel;
 use crate::emit::unit::{ProgramCode, emit};
-use crate::plan::collective::Algorithm;
 use crate::plan::guide::Guide;
 use crate::plan::memory::vmem_map;
 use crate::plan::spec::KernelSpec;
@@ -27,10 +26,6 @@ pub struct CompileOptions {
     pub passes: PassOptions,
     /// A seed for random legal scheduling choices.
     pub chaos: Option<u64>,
-    /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
-    pub max_resident: Option<u64>,
-    /// The algorithm of collectives, where there is a choice.
-    pub collective: Option<Algorithm>,
     /// Cores of a device that share the work (programs of one device; at most the chip's).
     pub cores: u32,
     /// Decisions of the planner from outside.
@@ -47,8 +42,6 @@ impl CompileOptions {
         CompileOptions {
             passes: PassOptions::for_chip(chip),
             chaos: None,
-            max_resident: None,
-            collective: None,
             cores: 1,
             guide: Guide::default(),
             part: Part::default(),
@@ -130,8 +123,6 @@ fn planned(
     let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
     let planning = PlanOptions {
         pod: options.passes.pod.clone(),
-        max_resident: options.max_resident,
-        collective: options.collective,
         cores: options.cores,
         precision: options.passes.precision,
         guide: options.guide.clone(),

@@ -21,7 +21,7 @@ use systole_passes::pipeline::{Halfway, PASSES, PassOptions};
 pub type Dump<'a> = dyn FnMut(&str, &str) + 'a;
 
 /// What attempts at one program have in common. Between them only [`PassOptions::strips`], [`PassOptions::ahead`],
-/// [`max_resident`](crate::compile::CompileOptions::max_resident) and [`cores`](crate::compile::CompileOptions::cores) differ.
+/// [`max_resident`](crate::plan::guide::Guide::max_resident) and [`cores`](crate::compile::CompileOptions::cores) differ.
 #[derive(Default)]
 pub struct Shared {
     /// By [`PassOptions::ahead`].

@@ -25,6 +25,7 @@ use crate::pod::{Attached, PodOptions};
 use crate::transfer::Inputs;
 use systole_compiler::compile::Compiled;
 use systole_compiler::graph::Module;
+use systole_compiler::plan::guide::Guide;
 use systole_isa::Program;
 use systole_isa::chip::Part;
 use systole_isa::program::PodShape;
@@ -207,7 +208,8 @@ impl Client {
         let mut chosen = (alone.clone(), Some(first));
         // How many strips a plan has, if it fits.
         let mut attempt = |chosen: &mut Chosen, max_resident, strips| -> Option<usize> {
-            let shared = CompileOptions { cores: Some(cores), max_resident, strips, ..alone.clone() };
+            let guide = Guide { max_resident, ..alone.guide.clone() };
+            let shared = CompileOptions { cores: Some(cores), guide, strips, ..alone.clone() };
             let done = compile(module, &shared).ok()?;
             if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
                 best = t;
@@ -215,12 +217,13 @@ impl Client {
             }
             Some(done.strips)
         };
-        let made = attempt(&mut chosen, alone.max_resident, alone.strips);
+        let resident = alone.guide.max_resident;
+        let made = attempt(&mut chosen, resident, alone.strips);
         let open = strips.is_none() && alone.pod.devices() <= 1;
         if open && (alone.strips.is_some() || made.is_some_and(|n| n > 0)) {
-            attempt(&mut chosen, alone.max_resident, if alone.strips == Some(0) { None } else { Some(0) });
+            attempt(&mut chosen, resident, if alone.strips == Some(0) { None } else { Some(0) });
         }
-        if alone.max_resident.is_none() {
+        if resident.is_none() {
             let strips = chosen.0.strips;
             let vmem = self.chip().part(&alone.part.unwrap_or_default()).vmem.bytes;
             attempt(&mut chosen, Some(vmem / RESIDENT), strips);

@@ -17,7 +17,6 @@ use systole_compiler::graph::{Module, Op, Precision};
 use systole_compiler::passes::custom;
 use systole_compiler::passes::transfers::EntryLayouts;
 use systole_compiler::plan::Plan;
-use systole_compiler::plan::collective::Algorithm;
 use systole_compiler::plan::guide::Guide;
 use systole_compiler::shared::Shared;
 use systole_isa::chip::Part;
@@ -36,8 +35,6 @@ pub struct CompileOptions {
     pub entry_layouts: EntryLayouts,
     /// Random legal scheduling choices from this seed.
     pub chaos: Option<u64>,
-    /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
-    pub max_resident: Option<u64>,
     /// Per cent of vector memory for the arrays of a strip, where chains over large arrays are done strip by strip (0: nowhere);
     /// without, what makes it fastest.
     pub strips: Option<u32>,
@@ -52,9 +49,7 @@ pub struct CompileOptions {
     pub pod: PodShape,
     /// Devices are put where the program is fastest, wherever the topology of `pod` says that they are.
     pub any_order: bool,
-    /// The algorithm of collectives, where there is a choice.
-    pub collective: Option<Algorithm>,
-    /// Decisions of the planner from outside: a schedule, a cost model.
+    /// Decisions of the planner from outside: a schedule, a cost model, limits.
     pub guide: Guide,
     /// What the program may use of the chip; without, the part with which it is fastest.
     pub part: Option<Part>,
@@ -69,14 +64,12 @@ impl Default for CompileOptions {
             fold: true,
             entry_layouts: EntryLayouts::Default,
             chaos: None,
-            max_resident: None,
             strips: None,
             ahead: None,
             cores: None,
             verify: cfg!(debug_assertions),
             pod: PodShape::default(),
             any_order: false,
-            collective: None,
             guide: Guide::default(),
             part: None,
             timing_only: false,
@@ -94,13 +87,11 @@ impl CompileOptions {
         o.passes.fold = self.fold;
         o.passes.entry_layouts = self.entry_layouts;
         o.chaos = self.chaos;
-        o.max_resident = self.max_resident;
         o.passes.strips = self.strips.unwrap_or(o.passes.strips);
         o.passes.ahead = self.ahead.unwrap_or(o.passes.ahead);
         o.cores = self.cores.unwrap_or(1);
         o.verify = self.verify;
         o.passes.pod = self.pod.clone();
-        o.collective = self.collective;
         o.guide = self.guide.clone();
         o
     }

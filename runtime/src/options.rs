@@ -64,7 +64,7 @@ fn precision(o: &mut CompileOptions, value: &str, _: &ChipConfig) -> Result<(), 
 
 fn collective(o: &mut CompileOptions, value: &str, _: &ChipConfig) -> Result<(), String> {
     let found = Algorithm::from_name(value);
-    o.collective = Some(found.ok_or_else(|| one_of(["ring", "direct"].into_iter()))?);
+    o.guide.collective = Some(found.ok_or_else(|| one_of(["ring", "direct"].into_iter()))?);
     Ok(())
 }
 
@@ -92,7 +92,7 @@ fn scoped_vmem(o: &mut CompileOptions, value: &str, chip: &ChipConfig) -> Result
 }
 
 fn max_resident(o: &mut CompileOptions, value: &str, _: &ChipConfig) -> Result<(), String> {
-    o.max_resident = Some(bytes(value)? as u64);
+    o.guide.max_resident = Some(bytes(value)? as u64);
     Ok(())
 }
 
@@ -133,7 +133,7 @@ mod tests {
         for (name, value) in good {
             assert_eq!(set(&mut o, name, value, &chip), Ok(()), "{name}");
         }
-        assert_eq!((o.cores, o.fold, o.verify, o.max_resident), (Some(2), false, true, Some(65536)));
+        assert_eq!((o.cores, o.fold, o.verify, o.guide.max_resident), (Some(2), false, true, Some(65536)));
         assert_eq!(o.guide.scoped_vmem, Some(4 << 20));
         let bad = [
             ("precision", "best", "one of default, high, highest is"),

@@ -162,9 +162,9 @@ impl Way {
     fn options(self, chip: &ChipConfig) -> CompileOptions {
         let Way { max_resident, dice, .. } = self.on(chip);
         let cost = dice.map(|seed| Arc::new(Dice(seed)) as Arc<dyn CostModel>);
-        let guide = Guide { cost, scoped_vmem: self.scoped_vmem(chip), ..Guide::default() };
+        let guide = Guide { cost, max_resident, scoped_vmem: self.scoped_vmem(chip), ..Guide::default() };
         let (precision, cores) = (Precision::Highest, Some(chip.cores_per_device));
-        CompileOptions { precision, cores, max_resident, guide, verify: true, ..CompileOptions::default() }
+        CompileOptions { precision, cores, guide, verify: true, ..CompileOptions::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The way from a core graph to a plan.
 
-use super::collective::{self, Algorithm, PodPlan};
+use super::collective::{self, PodPlan};
 use super::guide::{self, Guide};
 use super::lower::memo::Memo;
 use super::lower::scalar::is_scalar_type;
@@ -25,10 +25,6 @@ use systole_passes::edit::base_name;
 #[derive(Clone, Debug, Default)]
 pub struct PlanOptions {
     pub pod: PodShape,
-    /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
-    pub max_resident: Option<u64>,
-    /// The algorithm of collectives, where there is a choice.
-    pub collective: Option<Algorithm>,
     /// Cores of a device that share the work (programs of one device; at most the chip's).
     pub cores: u32,
     /// The least precision of f32 products in kernels that have their own code.
@@ -90,7 +86,7 @@ impl Asked<'_> {
         let several = options.pod.devices() > 1;
         let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
         for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
-            let largest = (chip.vmem.bytes / of * part).min(options.max_resident.unwrap_or(u64::MAX));
+            let largest = (chip.vmem.bytes / of * part).min(options.guide.max_resident.unwrap_or(u64::MAX));
             let (mut streamed, mut together) = (BTreeSet::new(), BTreeSet::new());
             let most = (part, of) == RESIDENT[0];
             let mut again = 0;
@@ -164,7 +160,7 @@ impl Asked<'_> {
         let transfers = core.computations.iter().any(|c| {
             c.nodes.iter().any(|n| matches!(n.op, Op::Send { host: false, .. } | Op::Recv { host: false, .. }))
         });
-        let pod = PodPlan::new(options.pod.clone(), chip, options.collective, transfers);
+        let pod = PodPlan::new(options.pod.clone(), chip, options.guide.collective, transfers);
         let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
         let (streamed, together) = (streamed.clone(), together.clone());
         let plan = Draft { largest_resident, streamed, together, pod, cores, ..Draft::default() };

@@ -80,8 +80,9 @@ fn attempts_that_share_make_the_programs_that_each_makes_alone() {
     for (strips, cores, max_resident) in
         [(75, 1, None), (50, 1, None), (0, 1, None), (75, 2, None), (75, 2, Some(1 << 18))]
     {
-        let mut o = CompileOptions { cores, max_resident, verify: false, ..CompileOptions::for_chip(&chip) };
+        let mut o = CompileOptions { cores, verify: false, ..CompileOptions::for_chip(&chip) };
         o.passes.strips = strips;
+        o.guide.max_resident = max_resident;
         let together = compile_sharing(&module, (&chip, &o), ATTENTION, None, &shared).expect("compiles");
         let alone = compile(module.clone(), &chip, &o, ATTENTION, None).expect("compiles");
         let case = (strips, cores, max_resident);

@@ -44,7 +44,8 @@ scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
 fn planned(chip: &str, cores: u32, max_resident: Option<u64>) -> (Plan, ChipConfig, CompileOptions) {
     let chip = ChipConfig::from_preset(chip).expect("a preset");
     let (module, _) = parse_hlo(PROGRAM).expect("a module");
-    let options = CompileOptions { cores, max_resident, ..CompileOptions::for_chip(&chip) };
+    let mut options = CompileOptions { cores, ..CompileOptions::for_chip(&chip) };
+    options.guide.max_resident = max_resident;
     let plan = plan_module(module, &chip, &options, PROGRAM).expect("a plan");
     (plan, chip, options)
 }

@@ -3,6 +3,7 @@
 //! takes what was sent from another place.
 
 use systole_compiler::plan::collective::Algorithm;
+use systole_compiler::plan::guide::Guide;
 use systole_isa::DType;
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, Attached, PodExecution, PodOptions};
@@ -16,7 +17,8 @@ fn run(text: &str, algorithm: Option<Algorithm>) -> Result<PodExecution, Runtime
     let c = Client::new("tiny").expect("a preset");
     let topology = pod::topology(Some(&format!("ring:{DEVICES}")), c.chip(), DEVICES).expect("it fits");
     let shape = PodShape { replicas: DEVICES, topology: Some(topology), ..PodShape::default() };
-    let options = CompileOptions { pod: shape, collective: algorithm, ..CompileOptions::default() };
+    let guide = Guide { collective: algorithm, ..Guide::default() };
+    let options = CompileOptions { pod: shape, guide, ..CompileOptions::default() };
     let exe = c.compile_text(text, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
     let of = |d: i32| vec![Array::new(DType::S32, &[8, 8], (0..64).flat_map(|_| (d + 1).to_le_bytes()).collect())];
     let inputs: Vec<Vec<Array>> = (0..DEVICES as i32).map(of).collect();

@@ -1,5 +1,6 @@
 //! Programs on all cores of a device, and of every device of a pod, give the answers of one core.
 
+use systole_compiler::plan::guide::Guide;
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, Attached, PodOptions};
@@ -71,12 +72,18 @@ fn run(client: &Client, text: &str, options: &CompileOptions, mode: Mode) -> (Ve
     (done.outputs, done.result.cycles, cores)
 }
 
+/// Options for so many cores, and arrays of at most so many bytes kept in vector memory.
+fn shared(cores: u32, max_resident: Option<u64>) -> CompileOptions {
+    let guide = Guide { max_resident, ..Guide::default() };
+    CompileOptions { cores: Some(cores), guide, ..CompileOptions::default() }
+}
+
 #[test]
 fn cores_share_work_and_change_no_answer() {
     let c = client();
     for (name, text) in PROGRAMS {
         for max_resident in [None, Some(0)] {
-            let on = |n| CompileOptions { cores: Some(n), max_resident, ..CompileOptions::default() };
+            let on = |n| shared(n, max_resident);
             let (want, ..) = run(&c, text, &on(1), Mode::Full);
             let (got, cycles, both) = run(&c, text, &on(2), Mode::Full);
             assert!(both || max_resident.is_none(), "{name}: one core did all");
@@ -153,8 +160,7 @@ fn on_pod(c: &Client, text: &str, devices: u32, options: CompileOptions) -> Exec
 fn cores_share_the_work_of_every_device_of_a_pod() {
     let c = client();
     for max_resident in [None, Some(0)] {
-        let on =
-            |n| on_pod(&c, TRAINING, 4, CompileOptions { cores: Some(n), max_resident, ..CompileOptions::default() });
+        let on = |n| on_pod(&c, TRAINING, 4, shared(n, max_resident));
         let run = |exe: &Executable, options: &RunOptions| {
             let inputs: Vec<Vec<Array>> = (0..4)
                 .map(|d| (0..2).map(|i| generate::input(d, i, systole_isa::DType::F32, &[256, 128])).collect())

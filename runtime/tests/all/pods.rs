@@ -4,6 +4,7 @@
 mod turns;
 
 use systole_compiler::plan::collective::Algorithm;
+use systole_compiler::plan::guide::Guide;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 use systole_runtime::pod::{self, Attached, PodExecution, PodOptions};
@@ -24,7 +25,8 @@ fn compiled(text: &str, replicas: u32, topology: &str, algorithm: Option<Algorit
 fn compiled_by(c: &Client, text: &str, replicas: u32, topology: &str, algorithm: Option<Algorithm>) -> Executable {
     let topology = pod::topology(Some(topology), c.chip(), replicas).expect("it fits");
     let shape = PodShape { replicas, topology: Some(topology), ..PodShape::default() };
-    let options = CompileOptions { pod: shape, collective: algorithm, ..CompileOptions::default() };
+    let guide = Guide { collective: algorithm, ..Guide::default() };
+    let options = CompileOptions { pod: shape, guide, ..CompileOptions::default() };
     c.compile_text(text, &options).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 

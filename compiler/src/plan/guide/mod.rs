@@ -1,4 +1,4 @@
-//! What guides the planner from outside: a schedule (decisions pinned by operation, as a text), a cost model, tuned kernels.
+//! What guides the planner from outside: a schedule (decisions pinned by operation, as a text), a cost model, tuned kernels, limits.
 //!
 //! Invariant: a pin holds or the plan fails with the pin's line (`held.rs` looks at what was planned); what no pin names is decided
 //! as usual.
@@ -13,6 +13,7 @@ pub use held::check;
 pub use order::pinned;
 pub use schedule::{CutPin, Schedule, TablePin, TilePin, impossible, is_named, listed, words};
 
+use super::collective::Algorithm;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -87,6 +88,10 @@ pub struct Guide {
     pub tuned: Option<Arc<Tuned>>,
     /// Bytes of vector memory that a kernel may use for its windows; without, a third of it.
     pub scoped_vmem: Option<u64>,
+    /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
+    pub max_resident: Option<u64>,
+    /// The algorithm of collectives, where there is a choice.
+    pub collective: Option<Algorithm>,
 }
 
 impl Guide {

@@ -2,6 +2,7 @@
 //! without replays, however many threads the devices are spread over.
 
 use systole_compiler::plan::collective::Algorithm;
+use systole_compiler::plan::guide::Guide;
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, Attached, PodOptions};
 use systole_runtime::{Client, CompileOptions, Mode, RunOptions, generate};
@@ -38,7 +39,8 @@ ENTRY e {
 
 fn run(chip: &str, text: &str, shape: PodShape, algorithm: Option<Algorithm>) {
     let client = Client::new(chip).expect("a preset");
-    let options = CompileOptions { pod: shape, collective: algorithm, ..CompileOptions::default() };
+    let guide = Guide { collective: algorithm, ..Guide::default() };
+    let options = CompileOptions { pod: shape, guide, ..CompileOptions::default() };
     let exe = client.compile_text(text, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
     let inputs = vec![generate::placeholders(&exe.program, 0)];
     let time = |memo: bool, threads: usize, loop_skip: bool| -> PodRun {
