@@ -1,7 +1,7 @@
 //! What must hold between passes: order of nodes and computations, parameters, shapes of operands.
 
 use systole_hlo::graph::infer::check_shape;
-use systole_hlo::graph::{Computation, Module, Op, Shape};
+use systole_hlo::graph::{Computation, Family, Module, Op, Shape};
 
 /// The first broken invariant, as text that names it.
 pub fn check(module: &Module) -> Result<(), String> {
@@ -66,14 +66,5 @@ fn flow_shapes(module: &Module, op: &Op, operands: &[&Shape], shape: &Shape) -> 
 
 /// Operations that the lowering keeps in another form than the shape rules know: without tokens.
 fn is_tokenless(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Infeed { .. }
-            | Op::Outfeed { .. }
-            | Op::Send { .. }
-            | Op::SendDone { .. }
-            | Op::Recv { .. }
-            | Op::RecvDone { .. }
-            | Op::CustomCall { .. }
-    )
+    matches!(op.family(), Family::Transfer | Family::Host)
 }

@@ -125,7 +125,7 @@ fn pass_on(b: &mut Emit, n: &Node, x: &[NodeId], done: NodeId) {
             carry(b, x[1], done, |d| at(&dims.rhs_batch, d).or(at(&right, d).map(|p| batch + left.len() + p)));
         }
         Op::Convolution(c) => {
-            let (from, to) = (c.dims.input_batch, c.dims.output_batch);
+            let (from, to) = (c.dims.input.batch, c.dims.output.batch);
             carry(b, x[0], done, |d| (d == from).then_some(to));
         }
         Op::Gather(g) => {

@@ -8,14 +8,9 @@ use crate::mesh::{Axes, Mesh};
 use crate::sharding::Spec;
 use systole_hlo::graph::{ArrayShape, Op, Shape, Span};
 
-/// A value, by its number in [`Program::values`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ValueId(pub u32);
-
-impl ValueId {
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
+systole_hlo::id! {
+    /// A value, by its number in [`Program::values`].
+    ValueId
 }
 
 /// An array or a token.
@@ -60,15 +55,9 @@ pub enum Tree {
 impl Tree {
     /// The values in order.
     pub fn leaves(&self) -> Vec<ValueId> {
-        let mut out = Vec::new();
-        self.collect(&mut out);
-        out
-    }
-
-    fn collect(&self, out: &mut Vec<ValueId>) {
         match self {
-            Tree::Leaf(v) => out.push(*v),
-            Tree::Tuple(t) => t.iter().for_each(|t| t.collect(out)),
+            Tree::Leaf(v) => vec![*v],
+            Tree::Tuple(t) => t.iter().flat_map(Tree::leaves).collect(),
         }
     }
 }

@@ -123,7 +123,7 @@ pub fn emit(out: &mut Out<'_>, s: &mut Scope, w: &Work<'_>) -> Result<(Vec<NodeI
             let mut c = c.clone();
             let mut parts = w.parts.to_vec();
             for (i, dim) in c.window.iter_mut().enumerate() {
-                let d = c.dims.input_spatial[i];
+                let d = c.dims.input.spatial[i];
                 let Some(e) = edges(w, 0, d, dim) else { continue };
                 parts[0] = halo::with_edges(out, s, parts[0], d, &w.axes(0, d), e, None)?;
                 (dim.pad_low, dim.pad_high) = (0, 0);

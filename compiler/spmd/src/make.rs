@@ -8,8 +8,8 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::number::element_bytes;
 use systole_hlo::graph::{
-    ArrayShape, Binary, Collective, CollectiveKind, CompId, Direction, Literal, Module, Node, NodeId, Op, Order,
-    PadDim, Shape, SliceDim,
+    ArrayShape, Binary, Collective, CollectiveKind, CompId, Direction, Literal, Module, NodeId, Op, Order, PadDim,
+    Shape, SliceDim,
 };
 use systole_isa::DType;
 
@@ -52,15 +52,8 @@ impl Pending {
 }
 
 impl<'a> Out<'a> {
-    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has a channel")]
     pub fn new(mesh: &'a Mesh, module: Module) -> Out<'a> {
-        // Channels that the program has taken.
-        let taken = |n: &Node| match &n.op {
-            Op::Collective { devices, .. } => devices.channel,
-            Op::Send { channel, .. } | Op::Recv { channel, .. } => *channel,
-            _ => None,
-        };
-        let channel = module.computations.iter().flat_map(|c| &c.nodes).filter_map(taken).max().unwrap_or(0);
+        let channel = module.last_channel();
         let module = Module { computations: Vec::new(), ..module };
         Out { mesh, module, bodies: FxHashMap::default(), channel, traffic: FxHashMap::default() }
     }

@@ -7,7 +7,8 @@
 use super::proto::hlo::*;
 use prost::Message;
 use std::collections::{BTreeMap, HashSet};
-use systole_compiler::graph::{self, CollectiveKind, CompId, Direction, Module, Op, dictionary};
+use systole_compiler::graph::names::{DIRECTIONS, name_in};
+use systole_compiler::graph::{self, CollectiveKind, CompId, Module, Op, dictionary};
 use systole_compiler::spmd::{Boundary, Edge};
 
 /// Numbers of element types in HLO messages.
@@ -218,15 +219,7 @@ fn attributes(op: &Op, ids: &Ids, base: HloInstruction) -> HloInstruction {
         Op::Iota { dim } | Op::Concatenate { dim } => by(vec![*dim as i64]),
         Op::Sort { dim, stable, .. } => HloInstruction { dimensions: vec![*dim as i64], is_stable: *stable, ..base },
         Op::Compare { direction, .. } => {
-            let comparison_direction = match direction {
-                Direction::Eq => "EQ",
-                Direction::Ne => "NE",
-                Direction::Ge => "GE",
-                Direction::Gt => "GT",
-                Direction::Le => "LE",
-                Direction::Lt => "LT",
-            };
-            HloInstruction { comparison_direction: comparison_direction.into(), ..base }
+            HloInstruction { comparison_direction: name_in(&DIRECTIONS, direction).into(), ..base }
         }
         Op::ReducePrecision { exponent, mantissa } => {
             HloInstruction { exponent_bits: *exponent as i32, mantissa_bits: *mantissa as i32, ..base }
@@ -320,15 +313,15 @@ fn convolution(c: &graph::Conv, base: HloInstruction) -> HloInstruction {
     HloInstruction {
         window: Some(window(&c.window)),
         convolution_dimension_numbers: Some(ConvolutionDimensions {
-            kernel_input_feature: d.kernel_input as i64,
-            kernel_output_feature: d.kernel_output as i64,
-            kernel_spatial: numbers(&d.kernel_spatial),
-            input_batch: d.input_batch as i64,
-            input_feature: d.input_feature as i64,
-            output_batch: d.output_batch as i64,
-            output_feature: d.output_feature as i64,
-            input_spatial: numbers(&d.input_spatial),
-            output_spatial: numbers(&d.output_spatial),
+            kernel_input_feature: d.kernel.input as i64,
+            kernel_output_feature: d.kernel.output as i64,
+            kernel_spatial: numbers(&d.kernel.spatial),
+            input_batch: d.input.batch as i64,
+            input_feature: d.input.feature as i64,
+            output_batch: d.output.batch as i64,
+            output_feature: d.output.feature as i64,
+            input_spatial: numbers(&d.input.spatial),
+            output_spatial: numbers(&d.output.spatial),
         }),
         feature_group_count: c.feature_groups as i64,
         batch_group_count: c.batch_groups as i64,

@@ -44,8 +44,8 @@ struct Geometry<'a> {
 
 fn convolve<T: Number>(x: &Tensor, k: &Tensor, conv: &Conv, result: &ArrayShape) -> Result<Tensor, Fault> {
     let d = &conv.dims;
-    let x = movement::transpose(x, &[&[d.input_batch], &d.input_spatial[..], &[d.input_feature]].concat());
-    let k = movement::transpose(k, &[&d.kernel_spatial[..], &[d.kernel_input, d.kernel_output]].concat());
+    let x = movement::transpose(x, &d.input.channels_last());
+    let k = movement::transpose(k, &d.kernel.channels_last());
     let rank = conv.window.len();
     let (batch, channels) = (x.dims[0], x.dims[rank + 1]);
     let outputs = k.dims[rank + 1];
@@ -60,7 +60,7 @@ fn convolve<T: Number>(x: &Tensor, k: &Tensor, conv: &Conv, result: &ArrayShape)
     }
     let out_dims = sizes(&result.dims);
     let space = |t: &Tensor| t.dims[1..=rank].to_vec();
-    let out_space: Vec<usize> = d.output_spatial.iter().map(|&s| out_dims[s]).collect();
+    let out_space: Vec<usize> = d.output.spatial.iter().map(|&s| out_dims[s]).collect();
     let (xs, ks) = (T::from_tensor(&x), T::from_tensor(&k));
     let (out_batch, group_outputs) = (batch / batch_groups, outputs / parts);
     let places: usize = out_space.iter().product();
@@ -87,9 +87,7 @@ fn convolve<T: Number>(x: &Tensor, k: &Tensor, conv: &Conv, result: &ArrayShape)
     let physical = [&[out_batch], &out_space[..], &[outputs]].concat();
     let out = T::into_tensor(out, result.dtype, &physical);
     let mut order = vec![0; rank + 2];
-    order[d.output_batch] = 0;
-    order[d.output_feature] = rank + 1;
-    d.output_spatial.iter().enumerate().for_each(|(i, &s)| order[s] = i + 1);
+    d.output.channels_last().into_iter().enumerate().for_each(|(i, d)| order[d] = i);
     Ok(movement::transpose(&out, &order))
 }
 

@@ -98,19 +98,10 @@ fn min(a: f64, b: f64) -> f64 {
 
 /// A comparison; by IEEE rules subnormals are flushed, by the total order they are not.
 pub fn compare(t: DType, direction: Direction, order: Order, a: f64, b: f64) -> bool {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    let ordering = match order {
+    direction.holds(match order {
         Order::Partial => super::flush(t, a).partial_cmp(&super::flush(t, b)),
         Order::Total => Some(total_order(a, b)),
-    };
-    match direction {
-        Direction::Eq => ordering == Some(Equal),
-        Direction::Ne => ordering != Some(Equal),
-        Direction::Lt => ordering == Some(Less),
-        Direction::Gt => ordering == Some(Greater),
-        Direction::Le => matches!(ordering, Some(Less | Equal)),
-        Direction::Ge => matches!(ordering, Some(Greater | Equal)),
-    }
+    })
 }
 
 /// −NaN < −Inf < finite < −0 < +0 < finite < +Inf < +NaN; all NaNs of a sign are one.

@@ -1,7 +1,9 @@
 //! Products, convolutions, decompositions, transforms.
 
 use super::{Built, XlaBuilder, XlaOp, refuse, sizes};
-use systole_hlo::graph::{Conv, ConvDims, DotDims, FftKind, Op, Precision, Shape, TriangularTranspose, WindowDim};
+use systole_hlo::graph::{
+    Conv, ConvData, ConvDims, ConvKernel, DotDims, FftKind, Op, Precision, Shape, TriangularTranspose, WindowDim,
+};
 use systole_isa::DType;
 
 /// Padding by rule.
@@ -31,8 +33,9 @@ impl Padding {
 
 /// A batch of images, features second, with the kernel's output features first: the older convolution's form.
 fn default_dims(spatial: usize) -> ConvDims {
-    let places: Vec<usize> = (2..2 + spatial).collect();
-    ConvDims::of_sides((0, 1, places.clone()), (1, 0, places.clone()), (0, 1, places))
+    let spatial: Vec<usize> = (2..2 + spatial).collect();
+    let data = ConvData { batch: 0, feature: 1, spatial: spatial.clone() };
+    ConvDims { input: data.clone(), kernel: ConvKernel { input: 1, output: 0, spatial }, output: data }
 }
 
 impl XlaBuilder {
@@ -184,9 +187,9 @@ impl XlaBuilder {
     ) -> Built {
         const NAME: &str = "conv_general_dilated";
         let kernel = self.array(NAME, rhs)?;
-        let n = dimension_numbers.kernel_spatial.len();
+        let n = dimension_numbers.kernel.spatial.len();
         let lengths = [window_strides.len(), padding.len(), lhs_dilation.len(), rhs_dilation.len()];
-        if lengths != [n; 4] || dimension_numbers.kernel_spatial.iter().any(|d| *d >= kernel.rank()) {
+        if lengths != [n; 4] || dimension_numbers.kernel.spatial.iter().any(|d| *d >= kernel.rank()) {
             return refuse(
                 NAME,
                 format!("strides, padding and dilations must each have {n} entries, as spatial dimensions"),
@@ -197,19 +200,9 @@ impl XlaBuilder {
             sizes(NAME, "lhs_dilation", lhs_dilation)?,
             sizes(NAME, "rhs_dilation", rhs_dilation)?,
         );
-        let window = (0..n)
-            .map(|i| WindowDim {
-                size: kernel.dims[dimension_numbers.kernel_spatial[i]],
-                stride: strides[i],
-                pad_low: padding[i].0,
-                pad_high: padding[i].1,
-                base_dilation: base[i],
-                window_dilation: wide[i],
-                reversal: false,
-            })
-            .collect();
+        let size: Vec<u64> = dimension_numbers.kernel.spatial.iter().map(|&d| kernel.dims[d]).collect();
         let conv = Conv {
-            window,
+            window: WindowDim::of_lists(&size, &strides, padding, &base, &wide),
             dims: dimension_numbers.clone(),
             feature_groups: groups.0,
             batch_groups: groups.1,

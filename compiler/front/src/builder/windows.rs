@@ -96,17 +96,9 @@ impl XlaBuilder {
                 format!("the window of {} must have {} dimensions", Shape::Array(a.clone()), a.rank()),
             );
         }
-        let pads = padding.amounts(&a.dims, &size, &stride);
-        let all = size.iter().zip(&stride).zip(pads);
-        Ok(all
-            .map(|((&size, &stride), (pad_low, pad_high))| WindowDim {
-                size,
-                stride,
-                pad_low,
-                pad_high,
-                ..WindowDim::TRIVIAL
-            })
-            .collect())
+        let pads: Vec<(i64, i64)> = padding.amounts(&a.dims, &size, &stride);
+        let one = vec![1; size.len()];
+        Ok(WindowDim::of_lists(&size, &stride, &pads, &one, &one))
     }
 
     /// In each window of the operand one element is selected; `source`'s element of the window is combined into its place.

@@ -56,7 +56,7 @@ pub(crate) fn parse_instruction<'a>(
     }
     let name = c.name("an instruction or `}`")?;
     c.expect("=", "after the instruction's name")?;
-    let mut i = right_hand_side(c, out, elided, 0)?;
+    let mut i = Read { out, elided }.right_hand_side(c, 0)?;
     i.name = name;
     i.root = root;
     i.span = c.span_from(start);
@@ -82,78 +82,76 @@ pub(super) fn attribute<'a>(c: &mut Cursor<'a>, what: &str) -> PResult<RawAttrib
     Ok(RawAttribute { key, key_span, value: c.attribute_value()? })
 }
 
-fn right_hand_side<'a>(
-    c: &mut Cursor<'a>,
-    out: &mut Vec<RawInstruction<'a>>,
-    elided: &mut Vec<Span>,
-    depth: usize,
-) -> PResult<RawInstruction<'a>> {
-    if depth > MAX_DEPTH {
-        return Err(c.error_here(format!("expressions are nested more than {MAX_DEPTH} deep")));
-    }
-    c.skip();
-    let start = c.pos();
-    let shape = if c.at_shape() { Some(c.shape()?) } else { None };
-    c.skip();
-    let at = c.pos();
-    let opcode = c.word("an opcode")?;
-    let opcode_span = c.span_from(at);
-    c.expect("(", "after the opcode")?;
-    let mut i = RawInstruction {
-        name: "",
-        root: false,
-        shape,
-        opcode,
-        opcode_span,
-        operands: Vec::new(),
-        literal: None,
-        number: None,
-        attributes: Vec::new(),
-        span: Span::default(),
-    };
-    match opcode {
-        "constant" => {
-            let Some(shape) = &i.shape else {
-                let d = Diagnostic::error(opcode_span, "a constant needs its shape");
-                return Err(Box::new(d.note("for example `c = f32[2] constant({1, 2})`")));
-            };
-            let mut notes = LiteralNotes::default();
-            i.literal = Some(literal::parse(c, shape, &mut notes)?);
-            c.expect(")", "after the literal")?;
-            if notes.elided {
-                elided.push(c.span_from(start));
-            }
-        }
-        "parameter" => {
-            i.number = Some(c.uint("a parameter number")?);
-            c.expect(")", "after the parameter number")?;
-        }
-        _ => {
-            i.operands = c.separated(")", "or `)` in the operand list", |c| operand(c, out, elided, depth))?;
-        }
-    }
-    i.span = c.span_from(start);
-    Ok(i)
+/// What has been read: instructions, and the places of constants without their elements.
+struct Read<'a, 'o> {
+    out: &'o mut Vec<RawInstruction<'a>>,
+    elided: &'o mut Vec<Span>,
 }
 
-fn operand<'a>(
-    c: &mut Cursor<'a>,
-    out: &mut Vec<RawInstruction<'a>>,
-    elided: &mut Vec<Span>,
-    depth: usize,
-) -> PResult<RawOperand<'a>> {
-    let saved = *c;
-    let shape = if c.at_shape() { Some(c.shape()?) } else { None };
-    c.skip();
-    let at = c.pos();
-    let name = c.name("an operand")?;
-    if c.peek() != Some(b'(') {
-        return Ok(RawOperand::Name(name, shape, c_span(at, name, c)));
+impl<'a> Read<'a, '_> {
+    fn right_hand_side(&mut self, c: &mut Cursor<'a>, depth: usize) -> PResult<RawInstruction<'a>> {
+        if depth > MAX_DEPTH {
+            return Err(c.error_here(format!("expressions are nested more than {MAX_DEPTH} deep")));
+        }
+        c.skip();
+        let start = c.pos();
+        let shape = if c.at_shape() { Some(c.shape()?) } else { None };
+        c.skip();
+        let at = c.pos();
+        let opcode = c.word("an opcode")?;
+        let opcode_span = c.span_from(at);
+        c.expect("(", "after the opcode")?;
+        let mut i = RawInstruction {
+            name: "",
+            root: false,
+            shape,
+            opcode,
+            opcode_span,
+            operands: Vec::new(),
+            literal: None,
+            number: None,
+            attributes: Vec::new(),
+            span: Span::default(),
+        };
+        match opcode {
+            "constant" => {
+                let Some(shape) = &i.shape else {
+                    let d = Diagnostic::error(opcode_span, "a constant needs its shape");
+                    return Err(Box::new(d.note("for example `c = f32[2] constant({1, 2})`")));
+                };
+                let mut notes = LiteralNotes::default();
+                i.literal = Some(literal::parse(c, shape, &mut notes)?);
+                c.expect(")", "after the literal")?;
+                if notes.elided {
+                    self.elided.push(c.span_from(start));
+                }
+            }
+            "parameter" => {
+                i.number = Some(c.uint("a parameter number")?);
+                c.expect(")", "after the parameter number")?;
+            }
+            _ => {
+                i.operands = c.separated(")", "or `)` in the operand list", |c| self.operand(c, depth))?;
+            }
+        }
+        i.span = c.span_from(start);
+        Ok(i)
     }
-    *c = saved;
-    let nested = right_hand_side(c, out, elided, depth + 1)?;
-    out.push(nested);
-    Ok(RawOperand::Nested(out.len() - 1))
+
+    fn operand(&mut self, c: &mut Cursor<'a>, depth: usize) -> PResult<RawOperand<'a>> {
+        let saved = *c;
+        let shape = if c.at_shape() { Some(c.shape()?) } else { None };
+        c.skip();
+        let at = c.pos();
+        let name = c.name("an operand")?;
+        if c.peek() != Some(b'(') {
+            return Ok(RawOperand::Name(name, shape, c_span(at, name, c)));
+        }
+        *c = saved;
+        let nested = self.right_hand_side(c, depth + 1)?;
+        self.out.push(nested);
+        Ok(RawOperand::Nested(self.out.len() - 1))
+    }
 }
 
 /// The place of a name that begins at `at` (the cursor is past the blanks after it).

@@ -2,7 +2,7 @@
 
 use super::PResult;
 use super::lex::Cursor;
-use systole_hlo::graph::{ConvDims, ConvSide, PadDim, Precision, SliceDim, WindowDim};
+use systole_hlo::graph::{ConvDims, ConvPlaces, PadDim, Precision, SliceDim, WindowDim};
 
 impl<'a> Cursor<'a> {
     /// `axbxc` split into parts, each given to `f`.
@@ -83,7 +83,7 @@ impl<'a> Cursor<'a> {
         let usage = "convolution labels such as b01f_01io->b01f";
         let Some((operands, output)) = text.split_once("->") else { return Err(at.unexpected(usage)) };
         let Some((input, kernel)) = operands.split_once('_') else { return Err(at.unexpected(usage)) };
-        let mut side = |labels: &str, a: char, b: char| -> PResult<ConvSide> {
+        let mut side = |labels: &str, a: char, b: char| -> PResult<ConvPlaces> {
             let n = labels.chars().count();
             let place = |c: char| labels.chars().position(|x| x == c);
             let (Some(first), Some(second)) = (place(a), place(b)) else {
@@ -101,7 +101,8 @@ impl<'a> Cursor<'a> {
             }
             Ok((first, second, spatial))
         };
-        Ok(ConvDims::of_sides(side(input, 'b', 'f')?, side(kernel, 'i', 'o')?, side(output, 'b', 'f')?))
+        let (input, kernel, output) = (side(input, 'b', 'f')?, side(kernel, 'i', 'o')?, side(output, 'b', 'f')?);
+        Ok(ConvDims { input: input.into(), kernel: kernel.into(), output: output.into() })
     }
 
     /// `0_1_2x-1_0`: low, high and optionally interior of each dimension.

@@ -9,8 +9,8 @@ use crate::hlo_text::lex::Cursor;
 use systole_hlo::graph::build::ComputationBuilder;
 use systole_hlo::graph::names::{FFT_KINDS, TRANSPOSES};
 use systole_hlo::graph::{
-    Binary, CompId, Conv, ConvDims, ConvSide, DotDims, IndexMap, NodeId, Op, Precision, RngAlgorithm, RngDistribution,
-    Scatter, Shape, TriangularTranspose, WindowDim,
+    Binary, CompId, Conv, ConvDims, ConvPlaces, DotDims, IndexMap, NodeId, Op, Precision, RngAlgorithm,
+    RngDistribution, Scatter, Shape, TriangularTranspose, WindowDim,
 };
 
 pub(super) fn lower(s: &mut Site<'_, '_, '_>, name: &str) -> Lowered {
@@ -248,17 +248,7 @@ fn window(l: &Lower<'_, '_>, o: &Operation<'_>, rank: usize) -> PResult<Vec<Wind
         Some(a) => paddings(l, o, a, rank)?,
         None => vec![(0, 0); rank],
     };
-    Ok((0..rank)
-        .map(|i| WindowDim {
-            size: size[i],
-            stride: stride[i],
-            pad_low: pads[i].0,
-            pad_high: pads[i].1,
-            base_dilation: base[i],
-            window_dilation: dilation[i],
-            reversal: false,
-        })
-        .collect())
+    Ok(WindowDim::of_lists(&size, &stride, &pads, &base, &dilation))
 }
 
 /// The attributes of `convolution`; `padding` in place of theirs.
@@ -270,22 +260,19 @@ pub(super) fn convolution(s: &mut Site<'_, '_, '_>, args: &[NodeId], padding: Op
         return Err(o.error("convolution needs its dimension numbers"));
     };
     let dims = conv_dims(&mut Cursor::over(s.l.text, *inside))?;
-    let n = dims.input_spatial.len();
-    if dims.kernel_spatial.iter().any(|d| *d >= kernel.rank()) || dims.kernel_spatial.len() != n {
+    let n = dims.input.spatial.len();
+    if dims.kernel.spatial.iter().any(|d| *d >= kernel.rank()) || dims.kernel.spatial.len() != n {
         return Err(o.error(format!("the dimension numbers do not fit the kernel {kernel}")));
     }
     let inner = match o.get(&["window"]) {
         Some(_) => s.l.fields_of(o, &["window"])?,
         None => o.clone(),
     };
-    let list = |names: &[&str]| -> PResult<Vec<i64>> {
+    let list = |names: &[&str]| -> PResult<Vec<u64>> {
         let v = s.l.ints(&inner, names)?.unwrap_or_else(|| vec![1; n]);
         let v = if v.len() == 1 && n > 1 { vec![v[0]; n] } else { v };
-        if v.len() == n && v.iter().all(|v| *v >= 0) {
-            Ok(v)
-        } else {
-            Err(o.error(format!("`{}` needs {n} numbers", names[0])))
-        }
+        let sizes: Option<Vec<u64>> = v.into_iter().map(|v| u64::try_from(v).ok()).collect();
+        sizes.filter(|v| v.len() == n).ok_or_else(|| o.error(format!("`{}` needs {n} numbers", names[0])))
     };
     let stride = list(&["window_strides", "stride"])?;
     let base = list(&["lhs_dilation", "lhs_dilate"])?;
@@ -299,17 +286,9 @@ pub(super) fn convolution(s: &mut Site<'_, '_, '_>, args: &[NodeId], padding: Op
         (None, Some(a)) => paddings(s.l, o, a, n)?,
         (None, None) => vec![(0, 0); n],
     };
-    let window = (0..n)
-        .map(|i| WindowDim {
-            size: kernel.dims[dims.kernel_spatial[i]],
-            stride: stride[i] as u64,
-            pad_low: pads[i].0,
-            pad_high: pads[i].1,
-            base_dilation: base[i] as u64,
-            window_dilation: dilation[i] as u64,
-            reversal: reverse[i] != 0,
-        })
-        .collect();
+    let size: Vec<u64> = dims.kernel.spatial.iter().map(|&d| kernel.dims[d]).collect();
+    let mut window = WindowDim::of_lists(&size, &stride, &pads, &base, &dilation);
+    window.iter_mut().zip(reverse).for_each(|(w, reverse)| w.reversal = reverse != 0);
     let count = |names: &[&str]| -> PResult<u64> {
         let v = s.l.ints(o, names)?.and_then(|v| v.first().copied()).unwrap_or(1);
         u64::try_from(v).map_err(|_| o.error(format!("`{}` must not be negative", names[0])))
@@ -325,14 +304,15 @@ pub(super) fn convolution(s: &mut Site<'_, '_, '_>, args: &[NodeId], padding: Op
 
 /// `[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]`
 fn conv_dims(c: &mut Cursor<'_>) -> PResult<ConvDims> {
-    let input = labels(c, "b", "f")?;
+    let input = labels(c, "b", "f")?.into();
     c.expect("x", "between the labels")?;
-    let kernel = labels(c, "i", "o")?;
+    let kernel = labels(c, "i", "o")?.into();
     c.expect("->", "before the result's labels")?;
-    Ok(ConvDims::of_sides(input, kernel, labels(c, "b", "f")?))
+    let output = labels(c, "b", "f")?.into();
+    Ok(ConvDims { input, kernel, output })
 }
 
-fn labels(c: &mut Cursor<'_>, first: &str, second: &str) -> PResult<ConvSide> {
+fn labels(c: &mut Cursor<'_>, first: &str, second: &str) -> PResult<ConvPlaces> {
     let mut at = *c;
     c.expect("[", "to begin the labels")?;
     let names = c.separated("]", "or `]` in the labels", |c| {

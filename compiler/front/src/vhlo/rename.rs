@@ -265,31 +265,19 @@ impl<'a> Printer<'a, '_> {
             )),
             Value::SubAxis { before, size } => self.write(format_args!("({before}){size}")),
             Value::Axis { name, part } => {
-                self.out += "#stablehlo.axis_ref<name = ";
-                self.attribute(name, false, depth + 1)?;
-                if let Some(part) = part {
-                    self.out += ", sub_axis_info = ";
-                    self.attribute(part, false, depth + 1)?;
-                }
-                self.out.push('>');
+                let part = part.map(|part| ("sub_axis_info", part, false));
+                self.fields("axis_ref", [Some(("name", name, false)), part], depth + 1)?;
             }
             Value::MeshGroups { mesh, axes } => {
-                self.out += "#stablehlo.replica_group_mesh_axes<mesh = ";
-                self.attribute(mesh, true, depth + 1)?;
-                self.out += ", axes = ";
-                self.attribute(axes, false, depth + 1)?;
-                self.out.push('>');
+                let fields = [Some(("mesh", mesh, true)), Some(("axes", axes, false))];
+                self.fields("replica_group_mesh_axes", fields, depth + 1)?;
             }
             Value::MeshAxis { name, size } => {
                 self.out += "#stablehlo.mesh_axis<name = ";
                 self.attribute(name, false, depth + 1)?;
                 self.write(format_args!(", size = {size}>"));
             }
-            Value::Mesh { axes } => {
-                self.out += "#stablehlo.mesh<axes = ";
-                self.attribute(axes, false, depth + 1)?;
-                self.out.push('>');
-            }
+            Value::Mesh { axes } => self.fields("mesh", [Some(("axes", axes, false)), None], depth + 1)?,
             Value::Text(text) => {
                 self.spend(text.len())?;
                 self.out += text;
@@ -302,6 +290,23 @@ impl<'a> Printer<'a, '_> {
             Value::Symbol(name) => self.symbol(name),
             Value::Unit => self.out += "unit",
         }
+        Ok(())
+    }
+
+    /// `#stablehlo.kind<name = .., name = ..>` of the fields that there are: name, value, whether its strings name functions.
+    fn fields<const N: usize>(
+        &mut self,
+        kind: &str,
+        fields: [Option<(&str, AttributeId, bool)>; N],
+        depth: usize,
+    ) -> Result<(), Error> {
+        self.write(format_args!("#stablehlo.{kind}<"));
+        for (i, (name, id, symbols)) in fields.into_iter().flatten().enumerate() {
+            self.out += if i > 0 { ", " } else { "" };
+            self.write(format_args!("{name} = "));
+            self.attribute(id, symbols, depth)?;
+        }
+        self.out.push('>');
         Ok(())
     }
 

@@ -1,20 +1,10 @@
 //! HLO text: what is read, and what is refused with its place.
 
+use super::conformance;
 use systole_front::parse_hlo;
 use systole_hlo::graph::Span;
 use systole_hlo::graph::print::to_text;
 use systole_hlo::graph::verify::verify;
-
-/// Files of the conformance suites beside the checkout, if they are there.
-fn conformance(sub: &str) -> Vec<std::path::PathBuf> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = root.ancestors().map(|d| d.join("shared/conformance").join(sub)).find(|d| d.is_dir());
-    let Some(dir) = dir else { return Vec::new() };
-    let mut files: Vec<_> = std::fs::read_dir(dir).expect("readable").map(|f| f.expect("entry").path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == "hlo"));
-    files.sort();
-    files
-}
 
 /// Parses and verifies; the rendered diagnostics if it is refused.
 fn load(text: &str) -> Result<systole_hlo::graph::Module, String> {
@@ -27,7 +17,7 @@ fn load(text: &str) -> Result<systole_hlo::graph::Module, String> {
 
 #[test]
 fn conformance_programs_are_accepted() {
-    for f in ["ops", "models", "dist", "large"].into_iter().flat_map(conformance) {
+    for f in ["ops", "models", "dist", "large"].into_iter().flat_map(|s| conformance(s, "hlo")) {
         let text = std::fs::read_to_string(&f).expect("text");
         if let Err(e) = load(&text) {
             panic!("{}: {e}", f.display());
@@ -39,7 +29,7 @@ fn conformance_programs_are_accepted() {
 
 #[test]
 fn invalid_programs_are_refused_with_a_place() {
-    for f in conformance("invalid") {
+    for f in conformance("invalid", "hlo") {
         let bytes = std::fs::read(&f).expect("bytes");
         let text = String::from_utf8_lossy(&bytes);
         match load(&text) {
@@ -67,7 +57,7 @@ fn round_trip(text: &str) -> systole_hlo::graph::Module {
 
 #[test]
 fn printing_reads_back() {
-    for f in ["ops", "models", "dist", "large"].into_iter().flat_map(conformance) {
+    for f in ["ops", "models", "dist", "large"].into_iter().flat_map(|s| conformance(s, "hlo")) {
         round_trip(&std::fs::read_to_string(&f).expect("text"));
     }
 }

@@ -1,19 +1,9 @@
 //! StableHLO text: what is read, what it means, and what is refused with its place.
 
+use super::conformance;
 use systole_front::parse_stablehlo;
 use systole_hlo::diag::render;
 use systole_hlo::graph::verify::verify;
-
-/// Files of the conformance suites beside the checkout, if they are there.
-fn conformance(sub: &str) -> Vec<std::path::PathBuf> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let dir = root.ancestors().map(|d| d.join("shared/conformance").join(sub)).find(|d| d.is_dir());
-    let Some(dir) = dir else { return Vec::new() };
-    let mut files: Vec<_> = std::fs::read_dir(dir).expect("readable").map(|f| f.expect("entry").path()).collect();
-    files.retain(|f| f.extension().is_some_and(|e| e == "mlir"));
-    files.sort();
-    files
-}
 
 fn load(text: &str) -> Result<Vec<systole_hlo::graph::Module>, String> {
     let modules = parse_stablehlo(text).map(|p| p.0).map_err(|d| render(&d, "m.mlir", text, false))?;
@@ -26,7 +16,7 @@ fn load(text: &str) -> Result<Vec<systole_hlo::graph::Module>, String> {
 #[test]
 fn conformance_programs_are_accepted() {
     let mut failed = Vec::new();
-    for f in ["stablehlo", "models", "dist"].into_iter().flat_map(conformance) {
+    for f in ["stablehlo", "models", "dist"].into_iter().flat_map(|s| conformance(s, "mlir")) {
         let text = std::fs::read_to_string(&f).expect("text");
         if let Err(e) = load(&text) {
             failed.push(format!("{}: {e}", f.display()));
@@ -37,7 +27,7 @@ fn conformance_programs_are_accepted() {
 
 #[test]
 fn invalid_programs_are_refused_with_a_place() {
-    for f in conformance("invalid") {
+    for f in conformance("invalid", "mlir") {
         let text = std::fs::read_to_string(&f).expect("text");
         match load(&text) {
             Ok(_) => panic!("{} is accepted", f.display()),
@@ -59,7 +49,7 @@ const ROUNDED_OTHERWISE: [&str; 4] = [
 fn self_checking_programs_hold() {
     let mut failed = Vec::new();
     let exact = |f: &std::path::PathBuf| !ROUNDED_OTHERWISE.iter().any(|n| f.to_string_lossy().contains(n));
-    for f in conformance("stablehlo").into_iter().filter(exact) {
+    for f in conformance("stablehlo", "mlir").into_iter().filter(exact) {
         let text = std::fs::read_to_string(&f).expect("text");
         for m in load(&text).unwrap_or_else(|e| panic!("{}: {e}", f.display())) {
             if let Err(e) = systole_eval::evaluate(&m, &[], &systole_eval::EvalOptions::default()) {

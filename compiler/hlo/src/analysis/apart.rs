@@ -5,7 +5,7 @@
 
 use super::counted::counted_loop;
 use super::uses::uses;
-use crate::graph::{Binary, CompId, Computation, Direction, Module, NodeId, Op};
+use crate::graph::{Binary, CompId, Computation, Module, NodeId, Op};
 use std::ops::Range;
 
 /// Iterations of a loop of which every place is looked at.
@@ -146,15 +146,8 @@ fn value(c: &Computation, id: NodeId, counter: (usize, i64), depth: u32) -> Opti
         Op::Clamp => of(1)?.max(of(0)?).min(of(2)?),
         Op::Select => return if of(0)? != 0 { of(1) } else { of(2) },
         Op::Compare { direction, .. } => {
-            let (x, y) = (of(0)?, of(1)?);
-            i64::from(match direction {
-                Direction::Eq => x == y,
-                Direction::Ne => x != y,
-                Direction::Lt => x < y,
-                Direction::Le => x <= y,
-                Direction::Gt => x > y,
-                Direction::Ge => x >= y,
-            })
+            let order = of(0)?.cmp(&of(1)?);
+            i64::from(direction.holds(Some(order)))
         }
         _ => return None,
     };

@@ -131,7 +131,7 @@ fn step(part: Part, args: &[Known], lie: impl Fn(usize) -> Lie) -> Option<Known>
         (Part::Select, &[Truth(true), x, _]) => x,
         (Part::Select, &[Truth(false), _, y]) => y,
         (Part::Compare(direction), &[Param(x), Param(y)]) if x % 2 == y % 2 => {
-            Truth(holds(direction, between(lie(x), x / 2 == 1, y / 2 == 1)))
+            Truth(direction.holds(between(lie(x), x / 2 == 1, y / 2 == 1)))
         }
         // The smaller one of two that are numbers.
         (Part::Binary(Binary::Min), &[Param(x), Param(y)]) if x % 2 == y % 2 => {
@@ -160,17 +160,6 @@ fn between(lie: Lie, x: bool, y: bool) -> Option<Ordering> {
         (false, true) => Some(order),
         (true, false) => Some(order.reverse()),
         (false, false) | (true, true) => Some(Ordering::Equal),
-    }
-}
-
-fn holds(direction: Direction, order: Option<Ordering>) -> bool {
-    match direction {
-        Direction::Eq => order.is_some_and(|o| o.is_eq()),
-        Direction::Ne => order.is_none_or(|o| o.is_ne()),
-        Direction::Lt => order.is_some_and(|o| o.is_lt()),
-        Direction::Le => order.is_some_and(|o| o.is_le()),
-        Direction::Gt => order.is_some_and(|o| o.is_gt()),
-        Direction::Ge => order.is_some_and(|o| o.is_ge()),
     }
 }
 

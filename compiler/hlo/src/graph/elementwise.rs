@@ -84,19 +84,20 @@ macro_rules! unary_table {
     };
 }
 
-macro_rules! unary_enums {
-    ($($kind:ident [$($class:ident)*] $what:literal {
-        $($name:ident $text:literal $method:ident ($domain:expr) $doc:literal,)*
-    })*) => {
-        /// Elementwise operations of one operand.
+/// The flat enum of a table's operations, the enum of their kinds, an enum for each kind, and the ways between them.
+macro_rules! by_kind {
+    ($about:literal $all:ident, $about_kinds:literal $by:ident {
+        $($kind:ident $what:literal { $($name:ident $text:literal $doc:literal,)* })*
+    }) => {
+        #[doc = $about]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum Unary {
+        pub enum $all {
             $($(#[doc = $doc] $name,)*)*
         }
 
-        /// A unary operation by its kind.
+        #[doc = $about_kinds]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum UnaryKind {
+        pub enum $by {
             $(#[doc = $what] $kind($kind),)*
         }
 
@@ -106,22 +107,47 @@ macro_rules! unary_enums {
             pub enum $kind {
                 $(#[doc = $doc] $name,)*
             }
+
+            impl From<$kind> for $all {
+                fn from(op: $kind) -> $all {
+                    match op { $($kind::$name => $all::$name,)* }
+                }
+            }
         )*
 
-        impl Unary {
+        impl $all {
             /// All of them, by kind.
-            pub const ALL: &[Unary] = &[$($(Unary::$name,)*)*];
+            pub const ALL: &[$all] = &[$($($all::$name,)*)*];
 
             /// The name in HLO text. `erf-inv` is not HLO: it is written as a custom call by others.
             pub fn name(self) -> &'static str {
-                match self { $($(Unary::$name => $text,)*)* }
+                match self { $($($all::$name => $text,)*)* }
+            }
+
+            /// The operation of a name in HLO text.
+            pub fn from_name(name: &str) -> Option<$all> {
+                $all::ALL.iter().copied().find(|o| o.name() == name)
             }
 
             /// The operation by its kind.
-            pub fn kind(self) -> UnaryKind {
-                match self { $($(Unary::$name => UnaryKind::$kind($kind::$name),)*)* }
+            pub fn kind(self) -> $by {
+                match self { $($($all::$name => $by::$kind($kind::$name),)*)* }
             }
+        }
+    };
+}
 
+macro_rules! unary_enums {
+    ($($kind:ident [$($class:ident)*] $what:literal {
+        $($name:ident $text:literal $method:ident ($domain:expr) $doc:literal,)*
+    })*) => {
+        by_kind! {
+            "Elementwise operations of one operand." Unary, "A unary operation by its kind." UnaryKind {
+                $($kind $what { $($name $text $doc,)* })*
+            }
+        }
+
+        impl Unary {
             /// Where random programs use it.
             pub fn domain(self) -> Domain {
                 match self { $($(Unary::$name => $domain,)*)* }
@@ -132,25 +158,12 @@ macro_rules! unary_enums {
                 match self.kind() { $(UnaryKind::$kind(_) => matches!(class, $(DTypeClass::$class)|*),)* }
             }
         }
-
-        $(
-            impl From<$kind> for Unary {
-                fn from(op: $kind) -> Unary {
-                    match op { $($kind::$name => Unary::$name,)* }
-                }
-            }
-        )*
     };
 }
 
 unary_table!(unary_enums);
 
 impl Unary {
-    /// The operation of a name in HLO text.
-    pub fn from_name(name: &str) -> Option<Unary> {
-        Unary::ALL.iter().copied().find(|u| u.name() == name)
-    }
-
     /// The element type of its result.
     pub fn result(self, from: DType) -> DType {
         match self.kind() {
@@ -203,40 +216,13 @@ macro_rules! binary_enums {
     ($($kind:ident $what:literal {
         $($name:ident $text:literal $method:ident [$($class:ident)*] $doc:literal,)*
     })*) => {
-        /// Elementwise operations of two operands.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        pub enum Binary {
-            $($(#[doc = $doc] $name,)*)*
-        }
-
-        /// A binary operation by its kind.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum BinaryKind {
-            $(#[doc = $what] $kind($kind),)*
-        }
-
-        $(
-            #[doc = $what]
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-            pub enum $kind {
-                $(#[doc = $doc] $name,)*
+        by_kind! {
+            "Elementwise operations of two operands." Binary, "A binary operation by its kind." BinaryKind {
+                $($kind $what { $($name $text $doc,)* })*
             }
-        )*
+        }
 
         impl Binary {
-            /// All of them, by kind.
-            pub const ALL: &[Binary] = &[$($(Binary::$name,)*)*];
-
-            /// The name in HLO text.
-            pub fn name(self) -> &'static str {
-                match self { $($(Binary::$name => $text,)*)* }
-            }
-
-            /// The operation by its kind.
-            pub fn kind(self) -> BinaryKind {
-                match self { $($(Binary::$name => BinaryKind::$kind($kind::$name),)*)* }
-            }
-
             /// Whether it is defined on elements of a class of types.
             pub fn takes(self, class: DTypeClass) -> bool {
                 match self { $($(Binary::$name => matches!(class, $(DTypeClass::$class)|*),)*)* }
@@ -277,11 +263,6 @@ impl Binary {
             | BinaryKind::Integer(Integer::Shl | Integer::Sar | Integer::Shr | Integer::MulHi)
             | BinaryKind::Join(_) => None,
         }
-    }
-
-    /// The operation of a name in HLO text.
-    pub fn from_name(name: &str) -> Option<Binary> {
-        Binary::ALL.iter().copied().find(|b| b.name() == name)
     }
 
     /// The result of integer arithmetic on known numbers; `None` where it is not defined, overflows, or depends on a type's bits.

@@ -33,6 +33,8 @@ pub use op::*;
 pub use shape::{ArrayShape, Shape};
 pub use table::{Effect, Family};
 
+/// A number that stands for one of a list: what it is of, and its name.
+#[macro_export]
 macro_rules! id {
     ($(#[$doc:meta])+ $name:ident) => {
         $(#[$doc])+
@@ -133,5 +135,16 @@ impl Module {
 
     pub fn entry(&self) -> &Computation {
         self.computation(self.entry)
+    }
+
+    /// The last channel that is taken; 0: none is.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has a channel")]
+    pub fn last_channel(&self) -> u64 {
+        let channel = |n: &Node| match &n.op {
+            Op::Collective { devices, .. } => devices.channel,
+            Op::Send { channel, .. } | Op::Recv { channel, .. } => *channel,
+            _ => None,
+        };
+        self.computations.iter().flat_map(|c| &c.nodes).filter_map(channel).max().unwrap_or(0)
     }
 }

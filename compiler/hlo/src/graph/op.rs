@@ -2,12 +2,26 @@
 
 use super::{Binary, CompId, Unary, literal::Literal};
 use serde::{Deserialize, Serialize};
-use systole_isa::DType;
+use std::cmp::Ordering;
 
 /// Direction of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[rustfmt::skip]
 pub enum Direction { Eq, Ne, Ge, Gt, Le, Lt }
+
+impl Direction {
+    /// The answer for two values that are in this order; `None`: in none, as NaNs are.
+    pub fn holds(self, order: Option<Ordering>) -> bool {
+        match self {
+            Direction::Eq => order.is_some_and(|o| o.is_eq()),
+            Direction::Ne => order.is_none_or(|o| o.is_ne()),
+            Direction::Lt => order.is_some_and(|o| o.is_lt()),
+            Direction::Le => order.is_some_and(|o| o.is_le()),
+            Direction::Gt => order.is_some_and(|o| o.is_gt()),
+            Direction::Ge => order.is_some_and(|o| o.is_ge()),
+        }
+    }
+}
 
 /// Whether floats compare by IEEE rules or by their total order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -38,6 +52,31 @@ impl WindowDim {
         window_dilation: 1,
         reversal: false,
     };
+
+    /// The dimensions of a window as lists of one length: sizes, strides, (low, high) padding, dilations of the operand and of the
+    /// window.
+    pub fn of_lists(
+        sizes: &[u64],
+        strides: &[u64],
+        padding: &[(i64, i64)],
+        base: &[u64],
+        wide: &[u64],
+    ) -> Vec<WindowDim> {
+        let one = |i: usize| {
+            let (pad_low, pad_high) = padding[i];
+            let (base_dilation, window_dilation) = (base[i], wide[i]);
+            WindowDim {
+                size: sizes[i],
+                stride: strides[i],
+                pad_low,
+                pad_high,
+                base_dilation,
+                window_dilation,
+                reversal: false,
+            }
+        };
+        (0..sizes.len()).map(one).collect()
+    }
 }
 
 /// Dimension numbers of a dot.
@@ -49,43 +88,65 @@ pub struct DotDims {
     pub rhs_batch: Vec<usize>,
 }
 
+/// Where the input or the result of a convolution has its dimensions.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConvData {
+    pub batch: usize,
+    pub feature: usize,
+    pub spatial: Vec<usize>,
+}
+
+/// Where the kernel of a convolution has its dimensions: input and output features, and the window's.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ConvKernel {
+    pub input: usize,
+    pub output: usize,
+    pub spatial: Vec<usize>,
+}
+
 /// Dimension numbers of a convolution; spatial lists are parallel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConvDims {
-    pub input_batch: usize,
-    pub input_feature: usize,
-    pub input_spatial: Vec<usize>,
-    pub kernel_input: usize,
-    pub kernel_output: usize,
-    pub kernel_spatial: Vec<usize>,
-    pub output_batch: usize,
-    pub output_feature: usize,
-    pub output_spatial: Vec<usize>,
+    pub input: ConvData,
+    pub kernel: ConvKernel,
+    pub output: ConvData,
 }
 
-/// Where an array of a convolution has its dimensions: the first and the second of the names that follow, then the spatial ones.
-pub type ConvSide = (usize, usize, Vec<usize>);
+/// The places in [`ConvData`] or [`ConvKernel`], in the order of their fields: texts have all in one form.
+pub type ConvPlaces = (usize, usize, Vec<usize>);
+
+impl From<ConvPlaces> for ConvData {
+    fn from((batch, feature, spatial): ConvPlaces) -> ConvData {
+        ConvData { batch, feature, spatial }
+    }
+}
+
+impl From<ConvPlaces> for ConvKernel {
+    fn from((input, output, spatial): ConvPlaces) -> ConvKernel {
+        ConvKernel { input, output, spatial }
+    }
+}
+
+impl ConvData {
+    /// The dimensions as batch, spatial ones, features.
+    pub fn channels_last(&self) -> Vec<usize> {
+        [&[self.batch][..], &self.spatial, &[self.feature]].concat()
+    }
+}
+
+impl ConvKernel {
+    /// The dimensions as spatial ones, input features, output features.
+    pub fn channels_last(&self) -> Vec<usize> {
+        [&self.spatial[..], &[self.input, self.output]].concat()
+    }
+}
 
 impl ConvDims {
-    /// The places of batch and feature in the input, of input and output features in the kernel, of batch and feature in the output.
-    pub fn of_sides(input: ConvSide, kernel: ConvSide, output: ConvSide) -> ConvDims {
-        ConvDims {
-            input_batch: input.0,
-            input_feature: input.1,
-            input_spatial: input.2,
-            kernel_input: kernel.0,
-            kernel_output: kernel.1,
-            kernel_spatial: kernel.2,
-            output_batch: output.0,
-            output_feature: output.1,
-            output_spatial: output.2,
-        }
-    }
-
     /// `[N, spatial.., C] x [spatial.., C, Cout] -> [N, spatial.., Cout]`.
     pub fn channels_last(spatial: usize) -> ConvDims {
-        let outside = (0, spatial + 1, (1..=spatial).collect());
-        ConvDims::of_sides(outside.clone(), (spatial, spatial + 1, (0..spatial).collect()), outside)
+        let data = ConvData { batch: 0, feature: spatial + 1, spatial: (1..=spatial).collect() };
+        let kernel = ConvKernel { input: spatial, output: spatial + 1, spatial: (0..spatial).collect() };
+        ConvDims { input: data.clone(), kernel, output: data }
     }
 }
 
@@ -499,14 +560,4 @@ pub enum Op {
     /// `copy-start` / `copy-done`: result (dest, source, context) / dest.
     CopyStart,
     CopyDone,
-}
-
-/// The element type that a literal of type `dtype` accumulates in on the matrix unit.
-#[allow(clippy::wildcard_enum_match_arm, reason = "a type that is wide enough accumulates in itself")]
-pub fn accumulator(dtype: DType) -> DType {
-    match dtype {
-        DType::BF16 | DType::F16 => DType::F32,
-        t if t.is_f8() => DType::F32,
-        t => t,
-    }
 }

@@ -402,9 +402,9 @@ impl Attributes<'_, '_> {
             }
             out.into_iter().collect::<String>()
         };
-        let input = labels((d.input_batch, 'b'), (d.input_feature, 'f'), &d.input_spatial);
-        let kernel = labels((d.kernel_input, 'i'), (d.kernel_output, 'o'), &d.kernel_spatial);
-        let output = labels((d.output_batch, 'b'), (d.output_feature, 'f'), &d.output_spatial);
+        let input = labels((d.input.batch, 'b'), (d.input.feature, 'f'), &d.input.spatial);
+        let kernel = labels((d.kernel.input, 'i'), (d.kernel.output, 'o'), &d.kernel.spatial);
+        let output = labels((d.output.batch, 'b'), (d.output.feature, 'f'), &d.output.spatial);
         self.put("dim_labels", format_args!("{input}_{kernel}->{output}"));
         if c.feature_groups != 1 {
             self.put("feature_group_count", c.feature_groups);

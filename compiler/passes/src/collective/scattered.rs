@@ -17,14 +17,8 @@ use systole_isa::program::PodShape;
 const TABLE: usize = 1 << 16;
 
 /// Makes the reduce-scatters of a module.
-#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has a channel")]
 pub fn run(mut module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module, CompileError> {
-    let channel = |op: &Op| match op {
-        Op::Collective { devices, .. } => devices.channel,
-        _ => None,
-    };
-    let nodes = module.computations.iter().flat_map(|c| &c.nodes);
-    let mut last = nodes.filter_map(|n| channel(&n.op)).max().unwrap_or(0);
+    let mut last = module.last_channel();
     for c in &mut module.computations {
         let found = pairs(c, &o.pod);
         let mut dead = Vec::new();

@@ -121,8 +121,8 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) 
     let Op::Convolution(conv) = &n.op else { return Ok(None) };
     let to = array(&n.shape);
     let d = &conv.dims;
-    let x = b.transpose(operands[0], &[&[d.input_batch][..], &d.input_spatial, &[d.input_feature]].concat());
-    let kernel = b.transpose(operands[1], &[&d.kernel_spatial[..], &[d.kernel_input, d.kernel_output]].concat());
+    let x = b.transpose(operands[0], &d.input.channels_last());
+    let kernel = b.transpose(operands[1], &d.kernel.channels_last());
     let precision = types::precision(b, &x, &kernel, conv.precision, options);
     let spec = Spec {
         x,
@@ -150,8 +150,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) 
             }
         }
     };
-    let order = [&[d.output_batch][..], &d.output_spatial, &[d.output_feature]].concat();
-    Ok(Some(b.transpose(result, &inverse(&order))))
+    Ok(Some(b.transpose(result, &inverse(&d.output.channels_last()))))
 }
 
 /// Batch groups as feature groups: the groups of the batch move beside the channels.

@@ -15,16 +15,10 @@ pub enum Value<T> {
 impl<T: Copy> Value<T> {
     /// The array leaves in order.
     pub fn leaves(&self) -> Vec<T> {
-        let mut out = Vec::new();
-        self.collect(&mut out);
-        out
-    }
-
-    fn collect(&self, out: &mut Vec<T>) {
         match self {
-            Value::Array(t) => out.push(*t),
-            Value::Tuple(parts) => parts.iter().for_each(|p| p.collect(out)),
-            Value::Token | Value::Handle(_) => {}
+            Value::Array(t) => vec![*t],
+            Value::Tuple(parts) => parts.iter().flat_map(Value::leaves).collect(),
+            Value::Token | Value::Handle(_) => Vec::new(),
         }
     }
 

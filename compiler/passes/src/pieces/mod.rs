@@ -33,7 +33,6 @@ struct Piecewise {
 }
 
 /// Runs the pass.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for collectives alone")]
 pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module> {
     if o.pod.devices() <= 1 {
         return Ok(module);
@@ -47,12 +46,7 @@ pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module>
     if chosen.is_empty() {
         return Ok(module);
     }
-    let channel = |n: &Node| match &n.op {
-        Op::Collective { devices, .. } => devices.channel,
-        _ => None,
-    };
-    let last = module.computations.iter().flat_map(|c| &c.nodes).filter_map(channel).max().unwrap_or(0);
-    let mut maker = Maker { made: FxHashMap::default(), channel: last };
+    let mut maker = Maker { made: FxHashMap::default(), channel: module.last_channel() };
     rewrite(module, draft, &mut |b, n, operands| {
         let Some(p) = chosen.get(&b.place()) else { return Ok(None) };
         Ok(Some(maker.node(b, n, operands, p)))

@@ -414,15 +414,15 @@ fn convolution(s: &Sizes<'_>, c: &Conv) -> Rule {
     let mut r = Rule::new(&s.ins, &s.outs);
     let d = &c.dims;
     if c.batch_groups == 1 {
-        r.link(Kind::Pass, s.ins[0][d.input_batch], &[(0, d.input_batch), (2, d.output_batch)]);
+        r.link(Kind::Pass, s.ins[0][d.input.batch], &[(0, d.input.batch), (2, d.output.batch)]);
     }
     if c.batch_groups == 1 && c.feature_groups == 1 {
-        r.link(Kind::Pass, s.ins[1][d.kernel_output], &[(1, d.kernel_output), (2, d.output_feature)]);
-        r.link(Kind::Reduce, s.ins[0][d.input_feature], &[(0, d.input_feature), (1, d.kernel_input)]);
+        r.link(Kind::Pass, s.ins[1][d.kernel.output], &[(1, d.kernel.output), (2, d.output.feature)]);
+        r.link(Kind::Reduce, s.ins[0][d.input.feature], &[(0, d.input.feature), (1, d.kernel.input)]);
     }
     for (i, w) in c.window.iter().enumerate() {
-        let (from, to) = (s.ins[0][d.input_spatial[i]], s.outs[0][d.output_spatial[i]]);
-        let places = [(0, d.input_spatial[i]), (2, d.output_spatial[i])];
+        let (from, to) = (s.ins[0][d.input.spatial[i]], s.outs[0][d.output.spatial[i]]);
+        let places = [(0, d.input.spatial[i]), (2, d.output.spatial[i])];
         match is_trivial(w) {
             true => r.link(Kind::Pass, from, &places),
             false => r.window(w, (from, to), &places),

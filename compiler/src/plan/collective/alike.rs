@@ -10,7 +10,7 @@ use crate::plan::overlap::{Item, touches};
 use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Draft, ScalarOp, Step, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
-use systole_hlo::graph::{Binary, Direction};
+use systole_hlo::graph::Binary;
 use systole_isa::program::PodShape;
 use systole_isa::{DType, Topology};
 
@@ -173,15 +173,8 @@ impl Flow {
             ScalarOp::ClampIndex { word, limit, .. } => of(word)?.clamp(0, limit),
             ScalarOp::Select(c, a, b) => of(if of(c)? != 0 { a } else { b })?,
             ScalarOp::Compare(direction, a, b) => {
-                let (a, b) = (of(a)?, of(b)?);
-                i32::from(match direction {
-                    Direction::Eq => a == b,
-                    Direction::Ne => a != b,
-                    Direction::Ge => a >= b,
-                    Direction::Gt => a > b,
-                    Direction::Le => a <= b,
-                    Direction::Lt => a < b,
-                })
+                let order = of(a)?.cmp(&of(b)?);
+                i32::from(direction.holds(Some(order)))
             }
             ScalarOp::Binary(op, a, b) => {
                 let (a, b) = (of(a)?, of(b)?);

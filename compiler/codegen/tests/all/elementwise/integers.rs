@@ -166,14 +166,7 @@ const DIRECTIONS: [Direction; 6] =
     [Direction::Eq, Direction::Ne, Direction::Ge, Direction::Gt, Direction::Le, Direction::Lt];
 
 fn holds<T: PartialOrd>(d: Direction, x: T, y: T) -> bool {
-    match d {
-        Direction::Eq => x == y,
-        Direction::Ne => x != y,
-        Direction::Ge => x >= y,
-        Direction::Gt => x > y,
-        Direction::Le => x <= y,
-        Direction::Lt => x < y,
-    }
+    d.holds(x.partial_cmp(&y))
 }
 
 #[test]

@@ -134,11 +134,11 @@ pub(super) fn convolution(s: &Site<'_>, c: &Conv) -> Rule {
         let all: Vec<usize> = [b, f].iter().chain(spatial).copied().collect();
         s.dims(&all, rank, what)
     };
-    labels(d.input_batch, d.input_feature, &d.input_spatial, a.rank(), "the input")?;
-    labels(d.kernel_input, d.kernel_output, &d.kernel_spatial, k.rank(), "the kernel")?;
-    labels(d.output_batch, d.output_feature, &d.output_spatial, n + 2, "the result")?;
-    let (batch, features) = (a.dims[d.input_batch], a.dims[d.input_feature]);
-    let (kernel_in, kernel_out) = (k.dims[d.kernel_input], k.dims[d.kernel_output]);
+    labels(d.input.batch, d.input.feature, &d.input.spatial, a.rank(), "the input")?;
+    labels(d.kernel.input, d.kernel.output, &d.kernel.spatial, k.rank(), "the kernel")?;
+    labels(d.output.batch, d.output.feature, &d.output.spatial, n + 2, "the result")?;
+    let (batch, features) = (a.dims[d.input.batch], a.dims[d.input.feature]);
+    let (kernel_in, kernel_out) = (k.dims[d.kernel.input], k.dims[d.kernel.output]);
     let (fg, bg) = (c.feature_groups, c.batch_groups);
     ensure(fg > 0 && bg > 0 && (fg == 1 || bg == 1), "convolution_groups", || {
         format!("feature_group_count={fg} and batch_group_count={bg}: both are at least 1 and one of them is 1")
@@ -152,13 +152,13 @@ pub(super) fn convolution(s: &Site<'_>, c: &Conv) -> Rule {
         )
     })?;
     let mut out = vec![0i128; n + 2];
-    out[d.output_batch] = (batch / bg) as i128;
-    out[d.output_feature] = kernel_out as i128;
+    out[d.output.batch] = (batch / bg) as i128;
+    out[d.output.feature] = kernel_out as i128;
     for (i, w) in c.window.iter().enumerate() {
-        ensure(k.dims[d.kernel_spatial[i]] == w.size, "convolution_window", || {
-            format!("window dimension {i} has size {} where the kernel {k} has {}", w.size, k.dims[d.kernel_spatial[i]])
+        ensure(k.dims[d.kernel.spatial[i]] == w.size, "convolution_window", || {
+            format!("window dimension {i} has size {} where the kernel {k} has {}", w.size, k.dims[d.kernel.spatial[i]])
         })?;
-        out[d.output_spatial[i]] = output_size(s, w, a.dims[d.input_spatial[i]], true)?;
+        out[d.output.spatial[i]] = output_size(s, w, a.dims[d.input.spatial[i]], true)?;
     }
     sized(result_type(s, a, k)?, &out)
 }

@@ -22,7 +22,7 @@ use rounds::Rounds;
 use rustc_hash::FxHashMap;
 use systole_hlo::analysis::counted_loop;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Module, Node, NodeId, Op};
+use systole_hlo::graph::{Module, NodeId, Op};
 
 /// What the rewrite of a loop is called.
 pub const LABEL: &str = "ahead";
@@ -30,7 +30,6 @@ pub const LABEL: &str = "ahead";
 const LEAST_TRIPS: u64 = 3;
 
 /// Runs the pass.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for collectives alone")]
 pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module, CompileError> {
     if !o.ahead || o.pod.devices() <= 1 {
         return Ok(module);
@@ -48,11 +47,7 @@ pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module,
     if trips.is_empty() {
         return Ok(module);
     }
-    let channel = |n: &Node| match &n.op {
-        Op::Collective { devices, .. } => devices.channel,
-        _ => None,
-    };
-    let mut channels = module.computations.iter().flat_map(|c| &c.nodes).filter_map(channel).max().unwrap_or(0);
+    let mut channels = module.last_channel();
     rewrite(module, draft, &mut |b, n, operands| {
         let Op::While { body, .. } = n.op else { return Ok(None) };
         let Some(&trips) = trips.get(&b.place()) else { return Ok(None) };
