@@ -1,7 +1,6 @@
 //! Loads and stores of values: which memory format each element type takes, and how many components.
 
 use super::Value;
-use super::operand::Ops;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, V};
 use systole_isa::{DType, Op, float::F8};
 

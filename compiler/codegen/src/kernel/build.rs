@@ -80,6 +80,30 @@ pub struct KernelBuilder {
     buffers: u32,
 }
 
+/// Operations that define a register, by its file: on registers of the same file, and on operands of any kinds.
+macro_rules! operations {
+    ($($what:literal: $own:ident, $any:ident -> $register:ident;)+) => {
+        impl KernelBuilder { $(
+            #[doc = concat!("A ", $what, " operation on ", $what, "s.")]
+            pub fn $own(&mut self, op: Op, args: &[$register]) -> $register {
+                self.of_own(op, args)
+            }
+
+            #[doc = concat!("An operation that defines a ", $what, ", on operands of any kinds (the definition is left out).")]
+            pub fn $any(&mut self, op: Op, args: &[Arg]) -> $register {
+                self.define(op, args)
+            }
+        )+ }
+    };
+}
+
+operations! {
+    "scalar": s, def_s -> S;
+    "vector": v, def_v -> V;
+    "pair": p, def_p -> P;
+    "mask": m, def_m -> M;
+}
+
 impl KernelBuilder {
     /// A kernel without parameters yet; `name` is for listings.
     pub fn new(name: impl Into<String>, chip: &ChipConfig) -> KernelBuilder {
@@ -237,49 +261,10 @@ impl KernelBuilder {
         R::numbered(n)
     }
 
-    fn of_own<R: Register>(&mut self, op: Op, args: &[R]) -> R {
+    /// An operation on registers of one file that defines another of it.
+    pub fn of_own<R: Register>(&mut self, op: Op, args: &[R]) -> R {
         let a: smallvec::SmallVec<[Arg; 4]> = args.iter().map(|&r| r.into()).collect();
         self.define(op, &a)
-    }
-
-    /// A scalar operation on scalars.
-    pub fn s(&mut self, op: Op, args: &[S]) -> S {
-        self.of_own(op, args)
-    }
-
-    /// A vector operation on vectors.
-    pub fn v(&mut self, op: Op, args: &[V]) -> V {
-        self.of_own(op, args)
-    }
-
-    /// A pair operation on pairs.
-    pub fn p(&mut self, op: Op, args: &[P]) -> P {
-        self.of_own(op, args)
-    }
-
-    /// A mask operation on masks.
-    pub fn m(&mut self, op: Op, args: &[M]) -> M {
-        self.of_own(op, args)
-    }
-
-    /// An operation that defines a scalar, on operands of any kinds (the definition is left out).
-    pub fn def_s(&mut self, op: Op, args: &[Arg]) -> S {
-        self.define(op, args)
-    }
-
-    /// An operation that defines a vector, on operands of any kinds.
-    pub fn def_v(&mut self, op: Op, args: &[Arg]) -> V {
-        self.define(op, args)
-    }
-
-    /// An operation that defines a pair, on operands of any kinds.
-    pub fn def_p(&mut self, op: Op, args: &[Arg]) -> P {
-        self.define(op, args)
-    }
-
-    /// An operation that defines a mask, on operands of any kinds.
-    pub fn def_m(&mut self, op: Op, args: &[Arg]) -> M {
-        self.define(op, args)
     }
 
     /// Redefines a scalar register.

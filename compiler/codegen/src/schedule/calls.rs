@@ -85,7 +85,7 @@ fn counted(l: Loop, free: &mut Free, which: Which<'_>, out: &mut Vec<Item>) {
 pub fn across_calls(kernel: &Kernel) -> Vec<Reg> {
     let mut walk = Liveness::default();
     let mut live = Live::default();
-    walk.backward(&kernel.body, &mut live);
+    walk.backward(&kernel.body, &mut live, true);
     let mut out: Vec<Reg> = walk.crossing.into_iter().collect();
     out.sort();
     out
@@ -108,45 +108,46 @@ struct Liveness {
 }
 
 impl Liveness {
-    /// Takes `live` from after the items to before them.
-    fn backward(&mut self, items: &[Item], live: &mut Live) {
+    /// Takes `live` from after the items to before them. `calls`: looks at calls, and so into every loop; else into none that was
+    /// looked into before.
+    fn backward(&mut self, items: &[Item], live: &mut Live, calls: bool) {
         for item in items.iter().rev() {
             match item {
                 Item::Inst(v) => before(v, live),
                 Item::Loop(l) => {
                     live.extend(self.exposed(item).iter().copied());
-                    let mut inside = live.clone();
-                    self.backward(&l.body, &mut inside);
+                    if calls {
+                        self.backward(&l.body, &mut live.clone(), calls);
+                    }
                     live.extend(counter(l));
                 }
                 Item::If { cond, then, otherwise } => {
-                    self.either([then, otherwise], live, Liveness::backward);
+                    let mut other = live.clone();
+                    self.backward(then, live, calls);
+                    self.backward(otherwise, &mut other, calls);
+                    live.extend(other);
                     live.extend(scalar(*cond));
                 }
                 Item::While { head, cond, body } => {
-                    let after = live.clone();
+                    let after = calls.then(|| live.clone());
                     live.extend(self.exposed(item).iter().copied());
-                    let mut inside = live.clone();
-                    self.backward(body, &mut inside);
-                    inside.extend(after);
-                    inside.extend(scalar(*cond));
-                    self.backward(head, &mut inside);
+                    if let Some(after) = after {
+                        let mut inside = live.clone();
+                        self.backward(body, &mut inside, calls);
+                        inside.extend(after);
+                        inside.extend(scalar(*cond));
+                        self.backward(head, &mut inside, calls);
+                    }
                 }
                 Item::Call { args, .. } => {
-                    self.crossing.extend(live.iter().copied());
+                    if calls {
+                        self.crossing.extend(live.iter().copied());
+                    }
                     live.extend(args.iter().filter_map(|&a| scalar(a)));
                 }
                 Item::Mark { .. } => {}
             }
         }
-    }
-
-    /// Takes `live` from after two branches to before them.
-    fn either(&mut self, branches: [&[Item]; 2], live: &mut Live, walk: fn(&mut Liveness, &[Item], &mut Live)) {
-        let mut other = live.clone();
-        walk(self, branches[0], live);
-        walk(self, branches[1], &mut other);
-        live.extend(other);
     }
 
     /// What an item that is a loop reads before it writes.
@@ -156,37 +157,17 @@ impl Liveness {
         }
         let mut live = Live::default();
         match item {
-            Item::Loop(l) => self.reads(&l.body, &mut live),
+            Item::Loop(l) => self.backward(&l.body, &mut live, false),
             Item::While { head, cond, body } => {
-                self.reads(body, &mut live);
+                self.backward(body, &mut live, false);
                 live.extend(scalar(*cond));
-                self.reads(head, &mut live);
+                self.backward(head, &mut live, false);
             }
             Item::Inst(_) | Item::If { .. } | Item::Call { .. } | Item::Mark { .. } => {}
         }
         let live = Rc::new(live);
         self.exposed.insert(std::ptr::from_ref(item), live.clone());
         live
-    }
-
-    /// The same as [`Liveness::backward`] without looking at calls, and into no loop that was looked into before.
-    fn reads(&mut self, items: &[Item], live: &mut Live) {
-        for item in items.iter().rev() {
-            match item {
-                Item::Inst(v) => before(v, live),
-                Item::Loop(l) => {
-                    live.extend(self.exposed(item).iter().copied());
-                    live.extend(counter(l));
-                }
-                Item::While { .. } => live.extend(self.exposed(item).iter().copied()),
-                Item::If { cond, then, otherwise } => {
-                    self.either([then, otherwise], live, Liveness::reads);
-                    live.extend(scalar(*cond));
-                }
-                Item::Call { args, .. } => live.extend(args.iter().filter_map(|&a| scalar(a))),
-                Item::Mark { .. } => {}
-            }
-        }
     }
 }
 

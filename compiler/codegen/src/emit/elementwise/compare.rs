@@ -1,7 +1,7 @@
 //! Comparisons, select and clamp.
 
 use super::{Family, family, float64, int64, refused};
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::{KernelBuilder, M, V};
 use systole_hlo::graph::{Binary, Direction, Order};
 use systole_isa::Op;

@@ -1,7 +1,7 @@
 //! Constants and iota.
 
 use super::convert::convert;
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::{KernelBuilder, M, V};
 use half::{bf16, f16};
 use systole_isa::{DType, Op, float::F8};

@@ -3,8 +3,8 @@
 use super::float32::{ABS, INF, SIGN, round_to};
 use super::int32::{is_signed, narrow, width_mask};
 use super::{Family, constant_f64, family, float64, int64};
+use crate::emit::Value;
 use crate::emit::memory::{pack_f8, unpack_f8};
-use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, V};
 use systole_isa::{DType, Op};
 

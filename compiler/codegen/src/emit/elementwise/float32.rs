@@ -2,8 +2,8 @@
 
 use super::special32 as special;
 use super::{functions, refused};
+use crate::emit::Value;
 use crate::emit::memory::{pack_f8, unpack_f8};
-use crate::emit::{Value, operand::Ops};
 use crate::kernel::{KernelBuilder, V};
 use systole_hlo::graph::Unary;
 use systole_hlo::graph::elementwise::{Arithmetic, Rounding, Signs, Test, UnaryKind};

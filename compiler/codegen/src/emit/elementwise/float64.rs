@@ -4,7 +4,7 @@ use super::int32::is_signed;
 use super::int64::{self, Wide};
 use super::special64 as special;
 use super::{Family, family, functions, refused};
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::{KernelBuilder, M, P};
 use systole_hlo::graph::elementwise::{Arithmetic, Rounding, Signs, Test, UnaryKind};
 use systole_hlo::graph::{Direction, Unary};

@@ -4,7 +4,7 @@
 
 use super::float64::{pair, value};
 use super::{real, special32, special64, trigonometric64};
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::{KernelBuilder, P, V};
 use systole_hlo::graph::elementwise::{Function, RealFunction};
 use systole_isa::{DType, Op};

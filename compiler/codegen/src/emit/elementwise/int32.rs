@@ -1,7 +1,7 @@
 //! Integers of at most 32 bits, held sign- or zero-extended in 32-bit lanes.
 
 use super::refused;
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::{KernelBuilder, V};
 use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};

@@ -5,7 +5,7 @@ use super::convert::saturate;
 use super::float32::round_to;
 use super::int32::is_signed;
 use super::{float64, refused};
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::{KernelBuilder, M, V};
 use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Direction, Unary};

@@ -37,7 +37,6 @@ pub use constant::{constant, constant_f64, iota_value};
 pub use convert::{bitcast_same_width, convert, reduce_precision};
 
 use super::Value;
-use crate::emit::operand::Ops;
 use crate::kernel::KernelBuilder;
 use systole_hlo::graph::elementwise::{BinaryKind, Join, Part, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};

@@ -1,6 +1,5 @@
 //! The block functions of the counter-based random bit generators.
 
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, V};
 use systole_isa::Op;
 

@@ -5,7 +5,7 @@
 
 use super::float32::SIGN;
 use super::{compare, constant_f64, float64, multiply_add, select, special32, trigonometric64};
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::KernelBuilder;
 use std::f64::consts::{FRAC_PI_2, LN_2, PI};
 use systole_hlo::graph::{Binary, Direction, Order, Unary};

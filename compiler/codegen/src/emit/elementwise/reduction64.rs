@@ -3,7 +3,6 @@
 //! x = m 2^e with a 53-bit integer m. Of x / (2 pi) only the fraction matters, and the bits of 1 / (2 pi) above 2^-e
 //! add whole numbers to it. So m is multiplied by the 192 bits that follow, which a barrel shifter takes from a table.
 
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, P, V};
 use std::f64::consts::TAU;
 use systole_isa::Op;

@@ -4,7 +4,7 @@
 
 use super::float32::{ABS, INF, SIGN};
 use super::real;
-use crate::emit::{Value, operand::Ops};
+use crate::emit::Value;
 use crate::kernel::{KernelBuilder, V};
 use std::f32::consts::{FRAC_PI_2, PI};
 use systole_isa::{DType, Op};

@@ -7,7 +7,6 @@
 
 use super::float64::{abs, neg, pair, value, with_sign_of};
 use super::real;
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, P, V};
 use std::f64::consts::{FRAC_2_SQRT_PI, LN_2, LOG2_E};
 use systole_isa::Op;

@@ -3,7 +3,6 @@
 use super::float64::{abs, neg, with_sign_of};
 use super::reduction64;
 use super::special64::to_s32;
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, P, V};
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, PI};
 use systole_isa::Op;

@@ -6,7 +6,6 @@
 use super::eval::{Along, each_half, emit_body, own_opcode_of, reduce_lanes, reduce_lanes_by};
 use super::spec::{Body, ExprId, ExprNode, ExprOp, Index, Reduction};
 use crate::emit::elementwise;
-use crate::emit::operand::Ops;
 use crate::emit::value::Value;
 use crate::kernel::{KernelBuilder, M};
 use systole_hlo::analysis::pick::{Part, PickBody};

@@ -4,7 +4,6 @@ use super::scalar::{add, reg, two};
 use super::value::{Expr, Form, Num, Region, Tensor, Val};
 use super::{Lower, Refused};
 use crate::emit::Value as Elements;
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, LoopHints, S, Trips};
 use std::rc::Rc;
 use systole_isa::program::{HostCall, HostCallKind};

@@ -2,8 +2,8 @@
 
 use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
 use super::{Lower, Made, Refused};
+use crate::emit::Value;
 use crate::emit::elementwise::{self, bitcast_same_width, compare, convert, select};
-use crate::emit::{Value, operand::Ops};
 use crate::kernel::KernelBuilder;
 use std::rc::Rc;
 use systole_hlo::graph::{Binary, Direction, Order, Unary};

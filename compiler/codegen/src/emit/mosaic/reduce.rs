@@ -7,7 +7,6 @@ use super::value::{Expr, Form, Fun, Num, Region, Tensor, Val};
 use super::{Lower, Made, Refused};
 use crate::emit::Value;
 use crate::emit::elementwise::{constant_f64, convert, select};
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, V};
 use rustc_hash::FxHashMap;
 use std::rc::Rc;

@@ -221,7 +221,7 @@ impl Lower<'_> {
 pub(super) fn extract(b: &mut KernelBuilder, t: DType, v: &Elements) -> S {
     match t {
         DType::Pred => {
-            let bits = crate::emit::operand::Ops::sel(b, v.m(), 1, 0);
+            let bits = b.sel(v.m(), 1, 0);
             b.extract(bits)
         }
         _ => b.extract(v.v()),

@@ -5,7 +5,6 @@ use super::tiles::lanes_of;
 use super::value::{Expr, Form, Num, Region, Tensor, Val, phys};
 use super::{Lower, Made, Refused};
 use crate::emit::Value;
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, M, S};
 use std::rc::Rc;
 use systole_isa::Op;

@@ -6,7 +6,6 @@
 use super::choose::Roles;
 use super::lanes::range_mask;
 use super::walk::{Sides, each, nest, stepping};
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, M, V};
 
 /// Emits the whole move. The innermost loop, whichever that is, has blocks in both of two units at a time.

@@ -1,7 +1,6 @@
 //! Elements picked by index: gathers within rows by permutations of lanes.
 
 use crate::emit::loops::spec::{Access, LaneMap};
-use crate::emit::operand::Ops;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips};
 use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DType, Op};

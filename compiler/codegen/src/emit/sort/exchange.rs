@@ -6,7 +6,6 @@ use crate::emit::elementwise;
 use crate::emit::loops::eval::{emit_body, simple_compare};
 use crate::emit::loops::spec::ExprOp;
 use crate::emit::memory::from_memory;
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, M, MemFormat, S, StoreFormat, V};
 use smallvec::SmallVec;
 use systole_hlo::graph::{Direction, Order};

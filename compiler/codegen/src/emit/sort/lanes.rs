@@ -3,7 +3,6 @@
 use super::exchange::{Element, before, load, rows_at, store};
 use super::rows::{group_lane, turns};
 use super::{Arrays, SortSpec};
-use crate::emit::operand::Ops;
 use crate::kernel::{Arg, KernelBuilder, LoopHints, M, S, V};
 use systole_isa::Op;
 

@@ -2,7 +2,6 @@
 
 use super::exchange::{Element, Rows, exchange, load, rows_at, store};
 use super::{Arrays, SortSpec, Span};
-use crate::emit::operand::Ops;
 use crate::kernel::{Arg, KernelBuilder, LoopHints, M, S, Trips, V};
 use systole_isa::Op;
 

@@ -4,7 +4,6 @@ use super::super::scalar::{add, mul, reg, two};
 use super::super::value::{Expr, Num, Ref, Tensor, Val};
 use super::super::{Lower, Refused};
 use crate::emit::Value as Elements;
-use crate::emit::operand::Ops;
 use crate::kernel::{KernelBuilder, S};
 use systole_isa::{DType, Op};
 use systole_mosaic::{Operation, Space};

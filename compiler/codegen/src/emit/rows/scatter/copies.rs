@@ -8,7 +8,6 @@
 use super::{Area, Scatter, ScatterSpec};
 use crate::emit::loops::eval::{each_alone, emit_body, simple_body};
 use crate::emit::memory::{self, Place};
-use crate::emit::operand::Ops;
 use crate::emit::value::Value;
 use crate::kernel::{BufferRef, KernelBuilder, M, S, StoreFormat, V};
 use systole_hlo::graph::Binary;

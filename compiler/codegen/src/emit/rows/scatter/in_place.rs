@@ -12,7 +12,6 @@ use super::copies::neutral;
 use super::{RowsKernel, ScatterSpec};
 use crate::emit::hbm::HbmUnit;
 use crate::emit::loops::eval::{emit_body, simple_body};
-use crate::emit::operand::Ops;
 use crate::emit::rows::RowsSpec;
 use crate::emit::value::Value;
 use crate::kernel::build_units::DmaArgs;
