@@ -139,20 +139,28 @@ pub enum Action {
     },
 }
 
+/// Matches the actions of which listings have no more to say than that they are there.
+macro_rules! unsaid {
+    () => {
+        Action::Scalar { .. }
+            | Action::ReadScalar { .. }
+            | Action::Host(_)
+            | Action::Exchange(..)
+            | Action::Begin(..)
+            | Action::End(_)
+    };
+}
+pub(super) use unsaid;
+
 /// Matches the actions that have no actions inside.
 macro_rules! leaf {
     () => {
         Action::Mark(_)
             | Action::Copy(_)
             | Action::Move { .. }
-            | Action::Scalar { .. }
-            | Action::ReadScalar { .. }
             | Action::Call { .. }
-            | Action::Host(_)
-            | Action::Exchange(..)
-            | Action::Begin(..)
-            | Action::End(_)
             | Action::Look(_)
+            | $crate::plan::action::unsaid!()
     };
 }
 pub(super) use leaf;

@@ -1,6 +1,6 @@
 //! One operation of a plan, for people: what was chosen over what.
 
-use super::action::{Action, Copy, CopyKind, Operand};
+use super::action::{Action, Copy, CopyKind, Operand, unsaid};
 use super::guide::is_named;
 use super::planned::Plan;
 use super::spec::KernelSpec;
@@ -79,14 +79,7 @@ impl<'a> Calls<'a> {
                 },
                 Action::Call { kernel, args } if self.now == self.op => self.call(*kernel, args),
                 Action::While { .. } | Action::Switch { .. } => a.regions().for_each(|region| self.actions(region)),
-                Action::Call { .. }
-                | Action::Move { .. }
-                | Action::Scalar { .. }
-                | Action::ReadScalar { .. }
-                | Action::Host(_)
-                | Action::Exchange(..)
-                | Action::Begin(..)
-                | Action::End(_) => {}
+                Action::Call { .. } | Action::Move { .. } | unsaid!() => {}
             }
         }
     }

@@ -69,6 +69,20 @@ pub struct Needs {
     pub semaphores: u32,
 }
 
+/// Matches the specs of kernels of which no tile, cut or table is chosen.
+macro_rules! one_way {
+    () => {
+        KernelSpec::Gather { .. }
+            | KernelSpec::Fetch(_)
+            | KernelSpec::Sort { .. }
+            | KernelSpec::Cholesky(_)
+            | KernelSpec::Solve(_)
+            | KernelSpec::Recurrence(_)
+            | KernelSpec::Mosaic(_)
+    };
+}
+pub(super) use one_way;
+
 impl KernelSpec {
     /// The same made another way; `None` if that is a way of another family, or of all cores' parts together.
     pub fn made(&self, way: Way) -> Option<KernelSpec> {
@@ -120,15 +134,7 @@ impl KernelSpec {
             KernelSpec::Product { tile, looks, .. } => Some((Way::Tile(*tile), *looks)),
             KernelSpec::Blocks { cut, looks, .. } => Some((Way::Cut(*cut), *looks)),
             KernelSpec::Scatter(s) if s.in_place() || s.block > 0 => Some((Way::Table { block: s.block }, None)),
-            KernelSpec::Body(_)
-            | KernelSpec::Gather { .. }
-            | KernelSpec::Scatter(_)
-            | KernelSpec::Fetch(_)
-            | KernelSpec::Sort { .. }
-            | KernelSpec::Cholesky(_)
-            | KernelSpec::Solve(_)
-            | KernelSpec::Recurrence(_)
-            | KernelSpec::Mosaic(_) => None,
+            KernelSpec::Body(_) | KernelSpec::Scatter(_) | one_way!() => None,
         }
     }
 

@@ -3,7 +3,7 @@
 //! A line is a keyword, for tables a number, and a value in RON; the main program is a block of actions. What follows `//`
 //! is for people. Invariant: reading what was written gives the same plan.
 
-use super::action::{Action, Copy, CopyKind, Operand, Spot, leaf};
+use super::action::{Action, Copy, CopyKind, Operand, Spot, leaf, unsaid};
 use super::planned::Plan;
 use super::spec::{KernelSpec, Looks};
 use super::step::{Unit, Use};
@@ -150,15 +150,7 @@ impl Writer<'_> {
                 let args: Vec<String> = args.iter().filter_map(|a| self.operand(a)).collect();
                 format!("{}({}){cycles}", k.map_or("?", |k| k.name.as_str()), args.join(", "))
             }
-            Action::Scalar { .. }
-            | Action::ReadScalar { .. }
-            | Action::Host(_)
-            | Action::Exchange(..)
-            | Action::Begin(..)
-            | Action::End(_)
-            | Action::Look(_)
-            | Action::While { .. }
-            | Action::Switch { .. } => String::new(),
+            Action::Look(_) | Action::While { .. } | Action::Switch { .. } | unsaid!() => String::new(),
         }
     }
 

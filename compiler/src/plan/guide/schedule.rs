@@ -10,50 +10,80 @@ use systole_codegen::emit::blocks::BlockCut;
 use systole_codegen::emit::mxu::Tile;
 use systole_hlo::error::CompileError;
 
-/// The tiles that a pin allows: those with these numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct TilePin {
-    pub variant: Option<u32>,
-    pub units: Option<u32>,
-    pub outer: Option<u32>,
-    pub rows: Option<u32>,
-    pub splits: Option<u32>,
-    pub groups: Option<u32>,
-    /// Of lhs, rhs and out. An operand that lies in vector memory has none: 0, of a pin or of a tile, goes with any number.
-    pub windows: Option<[u32; 3]>,
-    pub close: Option<u32>,
-    pub open: Option<u32>,
+/// What a tile or a cut is described by, as a pin names it.
+trait Number: Copy {
+    /// Whether a pin with this one goes with `n`.
+    fn allows(self, n: Self) -> bool;
+
+    fn words(self) -> String;
 }
 
-impl TilePin {
-    pub fn allows(&self, t: &Tile) -> bool {
-        let same = |pin: Option<u32>, n: u32| pin.is_none_or(|p| p == n);
-        same(self.variant, t.variant)
-            && same(self.units, t.units)
-            && same(self.outer, t.outer)
-            && same(self.rows, t.rows)
-            && same(self.splits, t.splits)
-            && same(self.groups, t.groups)
-            && self.windows.is_none_or(|w| (0..3).all(|i| w[i] == 0 || t.windows[i] == 0 || w[i] == t.windows[i]))
-            && same(self.close, t.close)
-            && same(self.open, t.open)
+impl Number for u32 {
+    fn allows(self, n: u32) -> bool {
+        self == n
+    }
+
+    fn words(self) -> String {
+        self.to_string()
     }
 }
 
-/// The cuts into blocks that a pin allows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct CutPin {
-    pub outer: Option<u32>,
-    pub dimension: Option<u32>,
-    pub size: Option<u32>,
+/// Windows of lhs, rhs and out. An operand that lies in vector memory has none: 0, of a pin or of a tile, goes with any number.
+impl Number for [u32; 3] {
+    fn allows(self, n: [u32; 3]) -> bool {
+        self.iter().zip(n).all(|(&p, n)| p == 0 || n == 0 || p == n)
+    }
+
+    fn words(self) -> String {
+        let [l, r, o] = self;
+        format!("({l}, {r}, {o})")
+    }
 }
 
-impl CutPin {
-    pub fn allows(&self, c: &BlockCut) -> bool {
-        let same = |pin: Option<u32>, n: u32| pin.is_none_or(|p| p == n);
-        same(self.outer, c.outer) && same(self.dimension, c.dimension) && same(self.size, c.size)
+/// Pins that may name each number of a tile or cut, and allow those with the numbers that they name.
+macro_rules! pins {
+    ($($(#[$about:meta])* $pin:ident of $way:ident { $($field:ident: $number:ty,)+ })+) => { $(
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $pin {
+            $(pub $field: Option<$number>,)+
+        }
+
+        impl $pin {
+            pub fn allows(&self, way: &$way) -> bool {
+                let $way { $($field),+ } = *way;
+                $(self.$field.is_none_or(|p| p.allows($field)))&&+
+            }
+
+            /// The pin that allows one alone.
+            fn words(way: $way) -> String {
+                let $way { $($field),+ } = way;
+                let numbers = [$(format!(concat!(stringify!($field), ": {}"), $field.words())),+];
+                format!("({})", numbers.join(", "))
+            }
+        }
+    )+ };
+}
+
+pins! {
+    /// The tiles that a pin allows.
+    TilePin of Tile {
+        variant: u32,
+        units: u32,
+        outer: u32,
+        rows: u32,
+        splits: u32,
+        groups: u32,
+        windows: [u32; 3],
+        close: u32,
+        open: u32,
+    }
+    /// The cuts into blocks that a pin allows.
+    CutPin of BlockCut {
+        outer: u32,
+        dimension: u32,
+        size: u32,
     }
 }
 
@@ -74,13 +104,8 @@ impl TablePin {
 /// The pin that allows a way and no other: its keyword, and what stands behind the operation's name.
 pub fn words(way: Way) -> (&'static str, String) {
     match way {
-        Way::Tile(Tile { variant, units, outer, rows, splits, groups, windows: [l, r, o], close, open }) => {
-            let cut = format!("variant: {variant}, units: {units}, outer: {outer}, rows: {rows}, splits: {splits}");
-            ("tile", format!("({cut}, groups: {groups}, windows: ({l}, {r}, {o}), close: {close}, open: {open})"))
-        }
-        Way::Cut(BlockCut { outer, dimension, size }) => {
-            ("cut", format!("(outer: {outer}, dimension: {dimension}, size: {size})"))
-        }
+        Way::Tile(tile) => ("tile", TilePin::words(tile)),
+        Way::Cut(cut) => ("cut", CutPin::words(cut)),
         Way::Table { block } => ("table", format!("(block: {block})")),
     }
 }

@@ -7,7 +7,7 @@ use crate::plan::collective::{
 };
 use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
-use crate::plan::spec::{KernelSpec, Looks, Needs};
+use crate::plan::spec::{KernelSpec, Looks, Needs, one_way};
 use crate::plan::step::{Arg, KernelEntry, SplitPart, Use};
 use systole_codegen::emit::blocks::{self, consider_cut, divided};
 use systole_codegen::emit::mxu::{Chosen, choose, consider};
@@ -189,15 +189,7 @@ impl Placer<'_> {
                 let spec = KernelSpec::Blocks { spec, cut: chosen.cut, share: None, looks };
                 (spec, needs, Some(chosen.cost as f64))
             }
-            KernelSpec::Blocks { looks: Some(_), .. }
-            | KernelSpec::Gather { .. }
-            | KernelSpec::Scatter(_)
-            | KernelSpec::Fetch(_)
-            | KernelSpec::Sort { .. }
-            | KernelSpec::Cholesky(_)
-            | KernelSpec::Solve(_)
-            | KernelSpec::Recurrence(_)
-            | KernelSpec::Mosaic(_) => return None,
+            KernelSpec::Blocks { looks: Some(_), .. } | KernelSpec::Scatter(_) | one_way!() => return None,
         };
         let parts = self.plan.splits.get(&kernel);
         let key = (spec, parts.map(|_| kernel));
