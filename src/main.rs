@@ -30,16 +30,17 @@ struct Cli {
     command: Command,
 }
 
-/// The subcommands: name, summary, type of the flags, and how it is run. The flags of one are made when the command line names it (or
-/// its help do): making all at every start would take longer than a small run.
+/// The subcommands: the module of `cmd` with the flags (`Args`) and `run`, whose name is the subcommand's, a summary, and what `run` takes
+/// besides the flags. The flags of one are made when the command line names it (or its help do): making all at every start would take
+/// longer than a small run.
 macro_rules! commands {
-    ($($(#[$on:meta])? $variant:ident($args:ty) $name:literal $about:literal |$a:ident| $run:expr;)+) => {
-        enum Command { $($(#[$on])? $variant($args)),+ }
+    ($($(#[$on:meta])? $variant:ident $name:ident $about:literal $(with $more:expr)?;)+) => {
+        enum Command { $($(#[$on])? $variant(cmd::$name::Args)),+ }
 
         impl Subcommand for Command {
             fn augment_subcommands(command: clap::Command) -> clap::Command {
-                $($(#[$on])? let command = command.subcommand(clap::Command::new($name).about($about).defer(|c| {
-                    <$args as clap::Args>::augment_args(c).about($about).long_about(None)
+                $($(#[$on])? let command = command.subcommand(clap::Command::new(stringify!($name)).about($about).defer(|c| {
+                    <cmd::$name::Args as clap::Args>::augment_args(c).about($about).long_about(None)
                 }));)+
                 command.subcommand_required(true).arg_required_else_help(true)
             }
@@ -49,15 +50,15 @@ macro_rules! commands {
             }
 
             fn has_subcommand(name: &str) -> bool {
-                $($(#[$on])? if name == $name { return true; })+
+                $($(#[$on])? if name == stringify!($name) { return true; })+
                 false
             }
         }
 
         impl FromArgMatches for Command {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Command, clap::Error> {
-                $($(#[$on])? if let Some(own) = matches.subcommand_matches($name) {
-                    return <$args as FromArgMatches>::from_arg_matches(own).map(Command::$variant);
+                $($(#[$on])? if let Some(own) = matches.subcommand_matches(stringify!($name)) {
+                    return <cmd::$name::Args as FromArgMatches>::from_arg_matches(own).map(Command::$variant);
                 })+
                 Err(clap::Error::raw(clap::error::ErrorKind::MissingSubcommand, "a subcommand is due"))
             }
@@ -71,41 +72,41 @@ macro_rules! commands {
         /// The command with all flags in place, for those who look at the whole tree.
         fn whole() -> clap::Command {
             let command = Cli::command();
-            $($(#[$on])? let command = command.mut_subcommand($name, |c| {
-                <$args as clap::Args>::augment_args(c).about($about).long_about(None).defer(|c| c)
+            $($(#[$on])? let command = command.mut_subcommand(stringify!($name), |c| {
+                <cmd::$name::Args as clap::Args>::augment_args(c).about($about).long_about(None).defer(|c| c)
             });)+
             command
         }
 
         fn dispatch(cli: Cli) -> Result<(), RuntimeError> {
-            match cli.command { $($(#[$on])? Command::$variant($a) => $run),+ }
+            match cli.command { $($(#[$on])? Command::$variant(a) => cmd::$name::run(&a $(, $more)?)),+ }
         }
     };
 }
 
 commands! {
-    Run(cmd::run::Args) "run" "Compiles a program and runs it on the simulated chip" |a| cmd::run::run(&a);
-    Compile(cmd::compile::Args) "compile" "Compiles a program into a file that runs without its source" |a| cmd::compile::run(&a);
-    Opt(cmd::opt::Args) "opt" "Runs passes over a program and prints it" |a| cmd::opt::run(&a);
-    Partition(cmd::partition::Args) "partition" "Prints the program of every device of an annotated program, and how every value is divided" |a| cmd::partition::run(&a);
-    Plan(cmd::plan::Args) "plan" "Shows what the compiler decides: kernels, memory, order; a plan compiles like a program" |a| cmd::plan::run(&a);
-    Mosaic(cmd::mosaic::Args) "mosaic" "Prints the Pallas kernels of a program" |a| cmd::mosaic::run(&a);
-    Tune(cmd::tune::Args) "tune" "Finds better tiles and cuts than the estimates choose, by simulating kernels" |a| cmd::tune::run(&a);
-    Compare(cmd::compare::Args) "compare" "Compares programs, plans or recorded runs: what differs, and what it costs" |a| cmd::compare::run(&a);
-    Asm(cmd::asm::Args) "asm" "Assembles a program written by hand" |a| cmd::asm::run(&a);
-    Disasm(cmd::disasm::Args) "disasm" "Prints a program as assembly" |a| cmd::disasm::run(&a);
+    Run run "Compiles a program and runs it on the simulated chip";
+    Compile compile "Compiles a program into a file that runs without its source";
+    Opt opt "Runs passes over a program and prints it";
+    Partition partition "Prints the program of every device of an annotated program, and how every value is divided";
+    Plan plan "Shows what the compiler decides: kernels, memory, order; a plan compiles like a program";
+    Mosaic mosaic "Prints the Pallas kernels of a program";
+    Tune tune "Finds better tiles and cuts than the estimates choose, by simulating kernels";
+    Compare compare "Compares programs, plans or recorded runs: what differs, and what it costs";
+    Asm asm "Assembles a program written by hand";
+    Disasm disasm "Prints a program as assembly";
     #[cfg(feature = "evaluator")]
-    Check(cmd::check::Args) "check" "Compares the chip's answers with the reference evaluator's" |a| cmd::check::run(&a);
+    Check check "Compares the chip's answers with the reference evaluator's";
     #[cfg(feature = "evaluator")]
-    Fuzz(cmd::fuzz::Args) "fuzz" "Compares random programs on the reference evaluator and on simulated chips" |a| cmd::fuzz::run(&a);
-    Sweep(cmd::sweep::Args) "sweep" "Runs programs over many chips and parameters: points, tables, fronts" |a| cmd::sweep::run(&a);
-    Chips(cmd::chips::Args) "chips" "Lists, shows and checks chip descriptions" |a| cmd::chips::run(&a);
-    Profile(cmd::profile::Args) "profile" "Shows a recorded run as tables, or compares two" |a| cmd::profile::run(&a);
-    Trace(cmd::trace::Args) "trace" "Writes a recorded run for other viewers: Perfetto, Chrome, XProf" |a| cmd::trace::run(&a);
-    Report(cmd::report::Args) "report" "Writes a recorded run as one page of HTML" |a| cmd::report::run(&a);
-    Top(cmd::top::Args) "top" "Runs a program and shows where its cycles go" |a| cmd::top::run(&a);
-    Completions(cmd::completions::Args) "completions" "Prints a script that completes the command's flags in a shell" |a| cmd::completions::run(&a, whole());
-    Man(cmd::completions::ManArgs) "man" "Writes manual pages" |a| cmd::completions::man(&a, whole());
+    Fuzz fuzz "Compares random programs on the reference evaluator and on simulated chips";
+    Sweep sweep "Runs programs over many chips and parameters: points, tables, fronts";
+    Chips chips "Lists, shows and checks chip descriptions";
+    Profile profile "Shows a recorded run as tables, or compares two";
+    Trace trace "Writes a recorded run for other viewers: Perfetto, Chrome, XProf";
+    Report report "Writes a recorded run as one page of HTML";
+    Top top "Runs a program and shows where its cycles go";
+    Completions completions "Prints a script that completes the command's flags in a shell" with whole();
+    Man man "Writes manual pages" with whole();
 }
 
 fn main() -> ExitCode {

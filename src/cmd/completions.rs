@@ -12,13 +12,6 @@ pub struct Args {
     pub shell: Shell,
 }
 
-/// The flags of `man`.
-#[derive(clap::Args)]
-pub struct ManArgs {
-    /// Folder to write the pages to, `systole.1` and one for each subcommand
-    pub folder: std::path::PathBuf,
-}
-
 /// Prints a completion script: `systole completions bash > ~/.local/share/bash-completion/completions/systole`.
 pub fn run(args: &Args, mut command: Command) -> Result<(), RuntimeError> {
     let mut script = Vec::new();
@@ -28,9 +21,22 @@ pub fn run(args: &Args, mut command: Command) -> Result<(), RuntimeError> {
     Ok(())
 }
 
-/// Writes the manual pages.
-pub fn man(args: &ManArgs, command: Command) -> Result<(), RuntimeError> {
-    let wrong = |e: std::io::Error| RuntimeError::Request(format!("{}: {e}", args.folder.display()));
-    std::fs::create_dir_all(&args.folder).map_err(wrong)?;
-    clap_mangen::generate_to(command, &args.folder).map_err(wrong)
+/// `systole man`.
+pub mod man {
+    use clap::Command;
+    use systole_runtime::RuntimeError;
+
+    /// The flags of `man`.
+    #[derive(clap::Args)]
+    pub struct Args {
+        /// Folder to write the pages to, `systole.1` and one for each subcommand
+        pub folder: std::path::PathBuf,
+    }
+
+    /// Writes the manual pages.
+    pub fn run(args: &Args, command: Command) -> Result<(), RuntimeError> {
+        let wrong = |e: std::io::Error| RuntimeError::Request(format!("{}: {e}", args.folder.display()));
+        std::fs::create_dir_all(&args.folder).map_err(wrong)?;
+        clap_mangen::generate_to(command, &args.folder).map_err(wrong)
+    }
 }

@@ -21,3 +21,5 @@ pub mod sweep;
 pub mod top;
 pub mod trace;
 pub mod tune;
+
+pub use completions::man;

@@ -9,6 +9,7 @@ use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::store::Store;
 use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use systole_runtime::RuntimeError;
@@ -37,26 +38,33 @@ pub fn workers() -> usize {
     cores.min(room)
 }
 
-struct Worker {
-    child: Child,
-    file: std::path::PathBuf,
+/// A line of a file of tasks.
+struct Task {
+    file: PathBuf,
     number: usize,
-    /// It runs a single point whose task died before.
+    /// It is a single point whose task died before.
     again: bool,
 }
 
-fn start(
-    store: &Store,
-    request: &Request,
-    file: &std::path::Path,
-    number: usize,
-    again: bool,
-) -> Result<Worker, RuntimeError> {
+impl Task {
+    /// All tasks of a file.
+    fn all(file: &Path, tasks: usize, again: bool) -> impl Iterator<Item = Task> {
+        (0..tasks).map(move |number| Task { file: file.to_path_buf(), number, again })
+    }
+}
+
+struct Worker {
+    child: Child,
+    task: Task,
+}
+
+fn start(store: &Store, request: &Request, task: Task) -> Result<Worker, RuntimeError> {
     let mut command = Command::new(&request.exe);
-    command.args(["sweep", "task"]).arg(&store.dir).arg("--tasks").arg(file).args(["--number", &number.to_string()]);
+    let number = task.number.to_string();
+    command.args(["sweep", "task"]).arg(&store.dir).arg("--tasks").arg(&task.file).args(["--number", &number]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let child = command.spawn().map_err(|e| bad(format!("{}: {e}", request.exe.display())))?;
-    Ok(Worker { child, file: file.to_path_buf(), number, again })
+    Ok(Worker { child, task })
 }
 
 /// Kills what runs: at an early end nothing is left behind.
@@ -84,16 +92,16 @@ pub fn run(
 ) -> Result<(), RuntimeError> {
     let most = request.workers.unwrap_or_else(workers).max(1);
     let Some(Work { file, tasks, points }) = work(store, plan, request, most)? else { return Ok(()) };
-    let mut queue: VecDeque<(std::path::PathBuf, usize, bool)> = (0..tasks).map(|n| (file.clone(), n, false)).collect();
+    let mut queue: VecDeque<Task> = Task::all(&file, tasks, false).collect();
     let mut running = Running(Vec::new());
     let begin = Instant::now();
     let before = plan.points.len().saturating_sub(points);
     let mut looked = Instant::now() - Duration::from_secs(1);
     while !queue.is_empty() || !running.0.is_empty() {
         while running.0.len() < most
-            && let Some((file, number, again)) = queue.pop_front()
+            && let Some(task) = queue.pop_front()
         {
-            running.0.push(start(store, request, &file, number, again)?);
+            running.0.push(start(store, request, task)?);
         }
         let mut i = 0;
         while i < running.0.len() {
@@ -105,7 +113,7 @@ pub fn run(
             let worker = running.0.swap_remove(i);
             // 0: all well; 1: some points failed, and are rows.
             if !matches!(status.code(), Some(0 | 1)) {
-                died(store, plan, &worker, &status.to_string(), &mut queue)?;
+                died(store, plan, &worker.task, &status.to_string(), &mut queue)?;
             }
         }
         if looked.elapsed() >= Duration::from_millis(500) {
@@ -129,20 +137,14 @@ pub fn run(
 }
 
 /// A worker died: its points that have no result are tasks of one point each, or rows if they were.
-fn died(
-    store: &Store,
-    plan: &Plan,
-    worker: &Worker,
-    status: &str,
-    queue: &mut VecDeque<(std::path::PathBuf, usize, bool)>,
-) -> Result<(), RuntimeError> {
+fn died(store: &Store, plan: &Plan, task: &Task, status: &str, queue: &mut VecDeque<Task>) -> Result<(), RuntimeError> {
     let done = store.results()?;
-    let mut left = Store::task(&worker.file, worker.number)?;
+    let mut left = Store::task(&task.file, task.number)?;
     left.retain(|id| !done.contains_key(id));
     if left.is_empty() {
         return Ok(());
     }
-    if worker.again {
+    if task.again {
         let outcomes: Vec<Outcome> = left
             .into_iter()
             .map(|id| Outcome { id, reason: Some(format!("the worker ended twice: {status}")), run: None })
@@ -150,6 +152,6 @@ fn died(
         return store.put(&format!("died-{}", outcomes[0].id), &outcomes);
     }
     let (file, tasks) = store.tasks(plan, &left, 1)?;
-    queue.extend((0..tasks).map(|n| (file.clone(), n, true)));
+    queue.extend(Task::all(&file, tasks, true));
     Ok(())
 }
