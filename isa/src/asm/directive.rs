@@ -282,100 +282,92 @@ impl<'s> Parser<'s> {
     /// `name opcode line n flops x bytes y`; the numbers may be left out.
     fn debug_op(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
         let DebugMember { name, opcode, line } = member(cursor)?;
-        let mut op = DebugOp { name, opcode, line, ..DebugOp::default() };
-        if cursor.take_word("flops") {
-            op.flops = cursor.real("flops")?;
-        }
-        if cursor.take_word("peak") {
-            op.peak = Some(dtype(cursor)?);
-        }
-        if cursor.take_word("bytes") {
-            op.bytes = cursor.real("bytes")?;
-        }
-        if cursor.take_word("padding") {
-            op.padding = cursor.real("a share")?;
-        }
-        self.program.debug.ops.push(op);
+        let flops = behind(cursor, "flops", 0.0, |c| c.real("flops"))?;
+        let peak = behind(cursor, "peak", None, |c| dtype(c).map(Some))?;
+        let bytes = behind(cursor, "bytes", 0.0, |c| c.real("bytes"))?;
+        let padding = behind(cursor, "padding", 0.0, |c| c.real("a share"))?;
+        self.program.debug.ops.push(DebugOp { name, opcode, line, flops, peak, bytes, padding, members: Vec::new() });
         Ok(())
     }
 
     /// `name at start bundles n`.
     fn debug_kernel(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
         let name = cursor.name("a kernel's name")?;
-        let number = |cursor: &mut Cursor<'s, '_>, word: &str| {
-            if cursor.take_word(word) { cursor.integer(word, 0, u32::MAX as i128) } else { Ok(0) }
-        };
-        let start = number(cursor, "at")? as u32;
-        let bundles = number(cursor, "bundles")? as u32;
+        let most = i128::from(u32::MAX);
+        let start = behind(cursor, "at", 0, |c| c.integer("at", 0, most))? as u32;
+        let bundles = behind(cursor, "bundles", 0, |c| c.integer("bundles", 0, most))? as u32;
         self.program.debug.kernels.push(DebugKernel { name, start, bundles });
         Ok(())
     }
 
     /// `name memory at address bytes n from op to op`; the ops may be left out.
     fn debug_buffer(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
-        let name = cursor.name("a buffer's name")?;
-        let space = space(cursor)?;
-        let number = |cursor: &mut Cursor<'s, '_>, word: &str, max: i128, absent: u64| {
-            if cursor.take_word(word) { cursor.integer(word, 0, max).map(|n| n as u64) } else { Ok(absent) }
-        };
-        let address = number(cursor, "at", i64::MAX as i128, 0)?;
-        let bytes = number(cursor, "bytes", i64::MAX as i128, 0)?;
-        let none = DebugRange::NONE as u64;
-        let first = number(cursor, "from", none as i128, none)? as u32;
-        let last = number(cursor, "to", none as i128, none)? as u32;
+        let (name, space) = (cursor.name("a buffer's name")?, space(cursor)?);
+        let most = i128::from(i64::MAX);
+        let address = behind(cursor, "at", 0, |c| c.integer("at", 0, most))? as u64;
+        let bytes = behind(cursor, "bytes", 0, |c| c.integer("bytes", 0, most))? as u64;
+        let none = i128::from(DebugRange::NONE);
+        let first = behind(cursor, "from", none, |c| c.integer("from", 0, none))? as u32;
+        let last = behind(cursor, "to", none, |c| c.integer("to", 0, none))? as u32;
         self.program.debug.buffers.push(DebugBuffer { name, space, address, bytes, first, last });
         Ok(())
     }
 
     /// `file line n in function name text`; what follows the file may be left out.
     fn debug_place(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
-        let mut place = DebugPlace { file: cursor.name("a file name")?, ..DebugPlace::default() };
-        if cursor.take_word("line") {
-            place.line = cursor.integer("a line", 0, i128::from(u32::MAX))? as u32;
-        }
-        if cursor.take_word("in") {
-            place.function = cursor.name("a function's name")?;
-        }
-        if cursor.take_word("name") {
-            place.name = cursor.name("a name")?;
-        }
-        self.program.debug.places.push(place);
+        let file = cursor.name("a file name")?;
+        let line = behind(cursor, "line", 0, |c| c.integer("a line", 0, i128::from(u32::MAX)))? as u32;
+        let function = behind(cursor, "in", String::new(), |c| c.name("a function's name"))?;
+        let name = behind(cursor, "name", String::new(), |c| c.name("a name"))?;
+        self.program.debug.places.push(DebugPlace { file, line, function, name });
         Ok(())
     }
 
     /// `index` or `none`: which line of a kernel's program the code from here on comes from.
     fn place_of_bundle(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
-        let place = if cursor.take_word("none") {
-            DebugRange::NONE
-        } else {
-            above(cursor, (".from", "a `.place`", ", or none"), self.program.debug.places.len())?
-        };
+        let words = [("none", DebugRange::NONE)];
+        let place = above(cursor, (".from", "a `.place`", ", or none"), &words, self.program.debug.places.len())?;
         let start = self.bundles.len() as u32;
-        let lines = &mut self.program.debug.lines;
-        lines.pop_if(|l| l.start == start);
-        lines.push(DebugLine { start, place });
+        begin(&mut self.program.debug.lines, DebugLine { start, place }, |l| l.start);
         Ok(())
     }
 
     /// `index`, `none` or `caller`: which operation the code from here on belongs to.
     fn loc(&mut self, cursor: &mut Cursor<'s, '_>) -> Result<(), Diagnostic> {
-        let op = if cursor.take_word("none") {
-            DebugRange::NONE
-        } else if cursor.take_word("caller") {
-            DebugRange::CALLER
-        } else {
-            above(cursor, (".loc", "an `.op`", ", none or caller"), self.program.debug.ops.len())?
-        };
+        let words = [("none", DebugRange::NONE), ("caller", DebugRange::CALLER)];
+        let op = above(cursor, (".loc", "an `.op`", ", none or caller"), &words, self.program.debug.ops.len())?;
         let start = self.bundles.len() as u32;
-        let ranges = &mut self.program.debug.ranges;
-        ranges.pop_if(|r| r.start == start);
-        ranges.push(DebugRange { start, op });
+        begin(&mut self.program.debug.ranges, DebugRange { start, op }, |r| r.start);
         Ok(())
     }
 }
 
-/// The number of one of so many lines above; `or` says what else the directive takes.
-fn above(cursor: &mut Cursor<'_, '_>, (name, line, or): (&str, &str, &str), count: usize) -> Result<u32, Diagnostic> {
+/// What `read` finds behind a word, or `absent` if that is not there.
+fn behind<'s, 'c, T>(
+    cursor: &mut Cursor<'s, 'c>,
+    word: &str,
+    absent: T,
+    read: impl FnOnce(&mut Cursor<'s, 'c>) -> Result<T, Diagnostic>,
+) -> Result<T, Diagnostic> {
+    if cursor.take_word(word) { read(cursor) } else { Ok(absent) }
+}
+
+/// Begins a run of bundles, in the place of one that begins at the same bundle.
+fn begin<T>(runs: &mut Vec<T>, run: T, start: impl Fn(&T) -> u32) {
+    runs.pop_if(|last| start(last) == start(&run));
+    runs.push(run);
+}
+
+/// One of the words, or the number of one of so many lines above; `or` says what the words are.
+fn above(
+    cursor: &mut Cursor<'_, '_>,
+    (name, line, or): (&str, &str, &str),
+    words: &[(&str, u32)],
+    count: usize,
+) -> Result<u32, Diagnostic> {
+    if let Some((_, number)) = words.iter().find(|(word, _)| cursor.take_word(word)) {
+        return Ok(*number);
+    }
     match count as i128 - 1 {
         ..0 => Err(cursor.error(format!("`{name}` takes the number of {line} above{or}"))),
         last => Ok(cursor.integer(&format!("the number of {line} above"), 0, last)? as u32),
