@@ -27,7 +27,7 @@ fn large(path: &str) {
         at += len;
     }
     p.meta.cycles = at;
-    p.meta.devices[0].cycles = at;
+    p.meta.devices[0].counts.cycles = at;
     p.traces[0].ops = spans;
     std::fs::write(path, profile::write(&p)).expect("writable");
 }

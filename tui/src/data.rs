@@ -1,5 +1,6 @@
 //! A profile made ready to be looked at: lanes, occupancies, decoded code.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use systole_runtime::origin::Origin;
 use systole_runtime::profile::code::Code;
@@ -11,9 +12,8 @@ use systole_runtime::profile::{DeviceMeta, Lane, Memory, OpRow, Profile, Trace};
 pub struct Data {
     pub profile: Profile,
     pub lanes: Vec<Lane>,
-    pub vmem: Vec<Level>,
-    pub hbm: Vec<Level>,
-    pub cmem: Vec<Level>,
+    /// Of every memory that arrays are shown in.
+    pub levels: BTreeMap<Memory, Vec<Level>>,
     pub code: Arc<Code>,
     /// Of a run that goes on: where every device is, as cycle and bundle.
     pub places: Vec<(u64, Option<u32>)>,
@@ -29,9 +29,7 @@ impl Data {
     pub fn sharing(profile: Profile, code: Arc<Code>) -> Data {
         Data {
             lanes: Lane::all(&profile),
-            vmem: occupancy(&profile, Memory::Vmem),
-            hbm: occupancy(&profile, Memory::Hbm),
-            cmem: occupancy(&profile, Memory::Cmem),
+            levels: [Memory::Vmem, Memory::Hbm, Memory::Cmem].map(|m| (m, occupancy(&profile, m))).into(),
             code,
             places: Vec::new(),
             profile,
@@ -55,11 +53,7 @@ impl Data {
     }
 
     pub fn occupancy(&self, m: Memory) -> &[Level] {
-        match m {
-            Memory::Vmem | Memory::Smem => &self.vmem,
-            Memory::Hbm => &self.hbm,
-            Memory::Cmem => &self.cmem,
-        }
+        self.levels.get(&m).map_or(&[], Vec::as_slice)
     }
 
     /// Whether an operation's row has the text in its name, opcode or category, in where it comes from, or in a member of its

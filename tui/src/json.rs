@@ -49,9 +49,9 @@ pub fn data(app: &App) -> Value {
 fn overview(app: &App, d: &Data) -> Value {
     let Some(device) = d.device(app.device) else { return json!({}) };
     let units = device.units.iter().enumerate().map(|(i, u)| {
-        let history = d
-            .trace(app.device)
-            .map(|t| overview::shares(POINTS, app.from, app.to, |a, b| t.samples.unit(i, a, b, u, device.cycles).busy));
+        let history = d.trace(app.device).map(|t| {
+            overview::shares(POINTS, app.from, app.to, |a, b| t.samples.unit(i, a, b, u, device.counts.cycles).busy)
+        });
         json!({"unit": u.unit, "useful": u.useful, "busy": u.busy, "stalled": u.stalled(), "idle": u.idle,
                "busy_over_time": history})
     });

@@ -96,10 +96,11 @@ fn counters(p: &Profile) -> Vec<Counter> {
     let mut out = Vec::new();
     for (device, (d, t)) in p.meta.devices.iter().zip(&p.traces).enumerate() {
         let points = (t.samples.cycle.len() + 1).clamp(1, POINTS) as u64;
-        let edges: Vec<u64> = (0..=points).map(|i| (d.cycles as u128 * i as u128 / points as u128) as u64).collect();
+        let edges: Vec<u64> =
+            (0..=points).map(|i| (d.counts.cycles as u128 * i as u128 / points as u128) as u64).collect();
         let spans = || edges.windows(2).filter(|w| w[1] > w[0]);
         for (u, row) in d.units.iter().enumerate() {
-            let values = spans().map(|w| (w[0], 100.0 * t.samples.unit(u, w[0], w[1], row, d.cycles).busy));
+            let values = spans().map(|w| (w[0], 100.0 * t.samples.unit(u, w[0], w[1], row, d.counts.cycles).busy));
             out.push(Counter { device, name: format!("{} busy", row.unit), unit: "%", values: values.collect() });
         }
         let scale = p.meta.chip.clock_hz / 1e9;
@@ -120,7 +121,7 @@ pub fn label(p: &Profile, lanes: &[Lane], track: &Track, id: u32) -> String {
 
 /// Name of a device's process.
 pub fn device_name(p: &Profile, device: usize) -> String {
-    let (chip, core) = p.meta.devices.get(device).map_or((0, 0), |d| (d.chip, d.core));
+    let (chip, core) = p.meta.devices.get(device).map_or((0, 0), |d| (d.counts.chip, d.counts.core));
     format!("{} chip {chip} core {core}", p.meta.report.chip)
 }
 

@@ -33,7 +33,7 @@ pub fn page(p: &Profile) -> String {
     summary(p, &mut out);
     for (i, d) in m.devices.iter().enumerate() {
         if m.devices.len() > 1 {
-            put!(out, "<h2>Device {i}: chip {}, core {}</h2>\n", d.chip, d.core);
+            put!(out, "<h2>Device {i}: chip {}, core {}</h2>\n", d.counts.chip, d.counts.core);
         }
         put!(out, "<section><h3>Units</h3>\n<div class=\"whole\">{}</div>{}</section>\n", plot::units(d), legend(d));
         put!(out, "<section><h3>Timeline</h3>\n<div class=\"wide\">{}</div></section>\n", plot::timeline(p, i));
@@ -120,7 +120,7 @@ fn scopes(p: &Profile, d: &DeviceMeta, out: &mut String) {
             escape(s.path.last().map_or("", |n| n)),
             s.ops,
             s.cycles,
-            100.0 * s.cycles as f64 / d.cycles.max(1) as f64,
+            100.0 * s.cycles as f64 / d.counts.cycles.max(1) as f64,
             s.flops
         );
     }
@@ -182,7 +182,7 @@ fn operations(p: &Profile, d: &DeviceMeta, out: &mut String) {
             escape(info.map_or("", |i| &i.opcode)),
             o.times,
             o.cycles,
-            100.0 * o.cycles as f64 / d.cycles.max(1) as f64,
+            100.0 * o.cycles as f64 / d.counts.cycles.max(1) as f64,
             o.flops,
             o.bytes(),
             o.joules * 1e6,
@@ -210,7 +210,7 @@ fn groups(p: &Profile, d: &DeviceMeta, out: &mut String) {
         "<section><h3>Categories</h3>\n<div class=\"wide\"><table><thead><tr><th>category</th><th class=\"n\">operations</th><th class=\"n\">cycles</th><th class=\"n\">share %</th></tr></thead><tbody>\n"
     );
     for (c, cycles, n) in categories(p, d) {
-        let share = 100.0 * cycles as f64 / d.cycles.max(1) as f64;
+        let share = 100.0 * cycles as f64 / d.counts.cycles.max(1) as f64;
         put!(
             out,
             "<tr><td>{}</td><td class=\"n\">{n}</td><td class=\"n\">{cycles}</td><td class=\"n\">{share:.1}</td></tr>\n",
@@ -235,7 +235,7 @@ fn stalls(d: &DeviceMeta, out: &mut String) {
         }
         put!(out, "<tr><th scope=\"row\">{}</th>", cause.1);
         for u in &d.units {
-            let share = 100.0 * u.stall[c] as f64 / d.cycles.max(1) as f64;
+            let share = 100.0 * u.stall[c] as f64 / d.counts.cycles.max(1) as f64;
             let heat = (share / 60.0).min(0.8);
             put!(out, "<td class=\"n\" style=\"background:rgba(204,51,17,{heat:.2})\">{share:.1}</td>");
         }

@@ -88,7 +88,7 @@ fn rect(out: &mut String, at: [f64; 4], fill: &str, opacity: f64, title: &str) {
 /// Lanes of a device over the whole run.
 pub fn timeline(p: &Profile, device: usize) -> String {
     let lanes: Vec<Lane> = Lane::all(p).into_iter().filter(|l| l.device == device).collect();
-    let cycles = p.meta.devices.get(device).map_or(0, |d| d.cycles).max(1);
+    let cycles = p.meta.devices.get(device).map_or(0, |d| d.counts.cycles).max(1);
     let (row, gap) = (22.0, 3.0);
     let height = lanes.len() as f64 * (row + gap) + 24.0;
     let mut out = open(height, "timeline");
@@ -281,14 +281,14 @@ pub fn units(d: &DeviceMeta) -> String {
     let (row, gap) = (22.0, 4.0);
     let height = d.units.len() as f64 * (row + gap) + 4.0;
     let mut out = open(height, "units");
-    let scale = (WIDTH - LEFT) / d.cycles.max(1) as f64;
+    let scale = (WIDTH - LEFT) / d.counts.cycles.max(1) as f64;
     for (i, u) in d.units.iter().enumerate() {
         let y = i as f64 * (row + gap);
         text(&mut out, LEFT - 6.0, y + 15.0, "end", &u.unit);
         let mut x = LEFT;
         let mut part = |cycles: f64, fill: &str, opacity: f64, what: &str| {
             if cycles > 0.0 {
-                let title = format!("{}: {what} {:.1} %", u.unit, 100.0 * cycles / d.cycles.max(1) as f64);
+                let title = format!("{}: {what} {:.1} %", u.unit, 100.0 * cycles / d.counts.cycles.max(1) as f64);
                 rect(&mut out, [x, y, cycles * scale, row], fill, opacity, &title);
                 x += cycles * scale;
             }

@@ -103,7 +103,7 @@ fn device_plane(p: &Profile, device: usize, most: usize) -> XPlane {
     let whole = |metadata_id, stats: Vec<XStat>| XEvent {
         metadata_id,
         offset_ps: 0,
-        duration_ps: picos(p, meta.cycles),
+        duration_ps: picos(p, meta.counts.cycles),
         stats,
     };
     let op_events = ops.iter().filter(|x| x.id != NO_OP).map(|x| XEvent {
@@ -247,12 +247,12 @@ fn host_plane(p: &Profile) -> XPlane {
 fn utilization(p: &Profile, s: &mut Stats) -> Vec<XStat> {
     let (mut mxu, mut mxus, mut hbm) = (0.0, 0.0f64, 0.0);
     for d in &p.meta.devices {
-        let cycles = d.cycles.max(1) as f64;
+        let cycles = d.counts.cycles.max(1) as f64;
         for u in d.units.iter().filter(|u| u.unit.starts_with("mxu")) {
             mxu += u.busy as f64 / cycles;
             mxus += 1.0;
         }
-        hbm += (d.hbm_read + d.hbm_write) as f64 / (cycles * p.meta.chip.hbm_bytes_per_cycle());
+        hbm += (d.counts.hbm_read + d.counts.hbm_write) as f64 / (cycles * p.meta.chip.hbm_bytes_per_cycle());
     }
     let devices = p.meta.devices.len().max(1) as f64;
     vec![

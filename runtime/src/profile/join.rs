@@ -6,7 +6,7 @@ use super::{
 use crate::RunResult;
 use crate::cost::Links;
 use crate::report::rows::{Scale, infos};
-use crate::report::{Ran, Report, report};
+use crate::report::{DeviceCounts, Ran, Report, report};
 use std::collections::HashMap;
 use systole_isa::dma::DmaDesc;
 use systole_isa::program::DebugRange;
@@ -124,19 +124,18 @@ impl Profile {
             let end = trace.ops.end();
             trace.ops.push(NO_OP, end, result.cycles);
             devices.push(DeviceMeta {
-                chip: lane.chip,
-                core: lane.core,
-                cycles: result.cycles,
+                counts: DeviceCounts {
+                    chip: lane.chip,
+                    core: lane.core,
+                    cycles: result.cycles,
+                    hbm_read: result.hbm_read,
+                    hbm_write: result.hbm_write,
+                    transfers: result.dma_transfers,
+                    bundles: result.bundles,
+                },
                 ops: lane.ops,
                 units: lane.units,
-                hbm_read: result.hbm_read,
-                hbm_write: result.hbm_write,
-                bundles: result.bundles,
-                transfers: result.dma_transfers,
-                op_window: recorded.op_window,
-                kernel_window: recorded.kernel_window,
-                transfer_stride: recorded.transfer_stride,
-                bundle_stride: recorded.bundle_stride,
+                detail: recorded.detail,
             });
             traces.push(trace);
         }

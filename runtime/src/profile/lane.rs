@@ -76,7 +76,7 @@ impl Lane {
             }
         }
         for (i, (l, spans)) in p.meta.links.iter().zip(&p.links).enumerate() {
-            let device = p.meta.devices.iter().position(|d| d.chip == l.from_chip).unwrap_or(0);
+            let device = p.meta.devices.iter().position(|d| d.counts.chip == l.from_chip).unwrap_or(0);
             let name = format!("{}>{}", l.from_chip, l.to_chip);
             lanes.push(Lane::new(LaneKind::Link(i), name, device, Spans::default(), Some(spans)));
         }
@@ -101,7 +101,7 @@ impl Lane {
     pub fn cover(&self, p: &Profile, from: u64, to: u64) -> Option<Cover> {
         if let LaneKind::Unit(u) = self.kind {
             let (trace, meta) = (p.traces.get(self.device)?, p.meta.devices.get(self.device)?);
-            let share = trace.samples.unit(u, from, to, meta.units.get(u)?, meta.cycles);
+            let share = trace.samples.unit(u, from, to, meta.units.get(u)?, meta.counts.cycles);
             let busy = (share.busy * to.saturating_sub(from) as f64).round() as u64;
             return Some(Cover { id: 0, busy });
         }

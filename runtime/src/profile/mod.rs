@@ -31,7 +31,7 @@ pub use spans::{Cover, Index, Span, Spans};
 
 pub use crate::report::category::{self, Category};
 pub use crate::report::op::{Member, OpInfo, OpRow, UnitRow};
-use crate::report::{Report, Setup};
+use crate::report::{DeviceCounts, Report, Setup};
 pub use schema::schema;
 use serde::{Deserialize, Serialize};
 use systole_isa::ChipConfig;
@@ -144,22 +144,29 @@ pub struct Meta {
 /// A device's counters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceMeta {
-    pub chip: u32,
-    pub core: u32,
-    pub cycles: u64,
+    /// Transfers are all that were started; fewer are recorded where they were sampled.
+    #[serde(flatten)]
+    pub counts: DeviceCounts,
     pub ops: Vec<OpRow>,
     pub units: Vec<UnitRow>,
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    pub bundles: u64,
-    /// Transfers started; more than are recorded where they were sampled.
-    pub transfers: u64,
+    #[serde(flatten)]
+    pub detail: Detail,
+}
+
+/// How much of what a device did is in its [`Trace`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Detail {
     /// Spans of ops were joined over windows of so many cycles (0: they are exact).
     pub op_window: u64,
     pub kernel_window: u64,
     /// One window of time of so many is recorded (1: all).
     pub transfer_stride: u64,
     pub bundle_stride: u64,
+}
+
+impl Detail {
+    /// All of it.
+    pub const ALL: Detail = Detail { op_window: 0, kernel_window: 0, transfer_stride: 1, bundle_stride: 1 };
 }
 
 /// Transfers by column, by issue.
@@ -277,7 +284,7 @@ impl Samples {
 
     /// HBM bytes per cycle over cycles `from..to` of a device.
     pub fn hbm(&self, from: u64, to: u64, d: &DeviceMeta) -> f64 {
-        let total = (d.cycles, d.hbm_read + d.hbm_write);
+        let total = (d.counts.cycles, d.counts.hbm_read + d.counts.hbm_write);
         let at = |c| self.value(|i| self.hbm_read[i] + self.hbm_write[i], c, total);
         ((at(to) - at(from)) / to.saturating_sub(from).max(1) as f64).max(0.0)
     }
@@ -350,7 +357,7 @@ impl Profile {
         let (Some(d), Some(t)) = (self.meta.devices.get(device), self.traces.get(device)) else { return 0.0 };
         let Some(row) = d.units.get(unit) else { return 0.0 };
         if !row.unit.starts_with("mxu") {
-            return t.samples.useful(unit, from, to, row, d.cycles);
+            return t.samples.useful(unit, from, to, row, d.counts.cycles);
         }
         let running = t.ops.at(from.midpoint(to)).and_then(|(_, s)| d.ops.iter().find(|o| o.op == Some(s.id)));
         running.filter(|o| o.mxu_rows > 0).map_or_else(

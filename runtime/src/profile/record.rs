@@ -1,6 +1,6 @@
 //! The recorder: an observer that writes down what it is told, within bounds.
 
-use super::{Level, Samples, Spans, Trace, Transfer};
+use super::{Detail, Level, Samples, Spans, Trace, Transfer};
 use systole_isa::program::DebugRange;
 use systole_simulator::{Cause, DmaEvent, Observer, Sample};
 
@@ -33,10 +33,7 @@ pub struct Recorder<'a> {
     pub level: Level,
     limits: Limits,
     pub trace: Trace,
-    pub op_window: u64,
-    pub kernel_window: u64,
-    pub transfer_stride: u64,
-    pub bundle_stride: u64,
+    pub detail: Detail,
     /// Of the transfers of skipped loops, one of so many is there.
     pub thinned: u64,
     interval: u64,
@@ -53,10 +50,7 @@ pub struct Recorder<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     pub trace: Trace,
-    pub op_window: u64,
-    pub kernel_window: u64,
-    pub transfer_stride: u64,
-    pub bundle_stride: u64,
+    pub detail: Detail,
 }
 
 impl<'a> Recorder<'a> {
@@ -74,10 +68,7 @@ impl<'a> Recorder<'a> {
             level,
             limits,
             trace: Trace::default(),
-            op_window: 0,
-            kernel_window: 0,
-            transfer_stride: 1,
-            bundle_stride: 1,
+            detail: Detail::ALL,
             thinned: 1,
             interval: FIRST_INTERVAL,
             op: DebugRange::NONE,
@@ -94,23 +85,20 @@ impl<'a> Recorder<'a> {
 
     /// What is written down so far.
     pub fn so_far(&self) -> Recorded {
-        Recorded {
-            trace: self.trace.clone(),
-            op_window: self.op_window,
-            kernel_window: self.kernel_window,
-            transfer_stride: self.transfer_stride.max(self.thinned),
-            bundle_stride: self.bundle_stride.max(self.thinned),
-        }
+        Recorded { trace: self.trace.clone(), detail: self.detail() }
     }
 
     /// What was written down.
     pub fn finish(self) -> Recorded {
-        Recorded {
-            trace: self.trace,
-            op_window: self.op_window,
-            kernel_window: self.kernel_window,
-            transfer_stride: self.transfer_stride.max(self.thinned),
-            bundle_stride: self.bundle_stride.max(self.thinned),
+        Recorded { detail: self.detail(), trace: self.trace }
+    }
+
+    /// How much of the run that is: of skipped loops, some transfers are not there.
+    fn detail(&self) -> Detail {
+        Detail {
+            transfer_stride: self.detail.transfer_stride.max(self.thinned),
+            bundle_stride: self.detail.bundle_stride.max(self.thinned),
+            ..self.detail
         }
     }
 
@@ -130,14 +118,14 @@ impl<'a> Recorder<'a> {
     }
 
     fn bound_ops(&mut self) {
-        bound(&mut self.trace.ops, &mut self.op_window, self.limits.spans);
+        bound(&mut self.trace.ops, &mut self.detail.op_window, self.limits.spans);
     }
 
     fn bound_transfers(&mut self) {
         while self.trace.transfers.len() > self.limits.spans {
-            let room = if self.transfer_stride < MAX_STRIDE { usize::MAX } else { self.limits.spans };
-            self.transfer_stride = (self.transfer_stride * 2).min(MAX_STRIDE);
-            let wanted = |t: &Transfer| keeps(self.transfer_stride, t.issued);
+            let room = if self.detail.transfer_stride < MAX_STRIDE { usize::MAX } else { self.limits.spans };
+            self.detail.transfer_stride = (self.detail.transfer_stride * 2).min(MAX_STRIDE);
+            let wanted = |t: &Transfer| keeps(self.detail.transfer_stride, t.issued);
             let kept: Vec<Transfer> = self.trace.transfers.iter().filter(wanted).take(room).collect();
             self.trace.transfers = Default::default();
             kept.into_iter().for_each(|t| self.trace.transfers.push(t));
@@ -146,10 +134,10 @@ impl<'a> Recorder<'a> {
 
     fn bound_bundles(&mut self) {
         while self.trace.runs.len().max(self.trace.waits.len()) > self.limits.spans {
-            let room = if self.bundle_stride < MAX_STRIDE { usize::MAX } else { self.limits.spans };
-            self.bundle_stride = (self.bundle_stride * 2).min(MAX_STRIDE);
-            thin(&mut self.trace.runs, self.bundle_stride, room);
-            thin(&mut self.trace.waits, self.bundle_stride, room);
+            let room = if self.detail.bundle_stride < MAX_STRIDE { usize::MAX } else { self.limits.spans };
+            self.detail.bundle_stride = (self.detail.bundle_stride * 2).min(MAX_STRIDE);
+            thin(&mut self.trace.runs, self.detail.bundle_stride, room);
+            thin(&mut self.trace.waits, self.detail.bundle_stride, room);
         }
     }
 
@@ -280,7 +268,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn dma(&mut self, e: &DmaEvent) {
-        if self.level >= Level::Kernels && keeps(self.transfer_stride, e.issued) {
+        if self.level >= Level::Kernels && keeps(self.detail.transfer_stride, e.issued) {
             let short = |v: u64| v.min(u32::MAX as u64) as u32;
             self.trace.transfers.push(Transfer {
                 issued: e.issued,
@@ -307,13 +295,13 @@ impl Observer for Recorder<'_> {
         if self.level >= Level::Kernels {
             let id = self.kernel_at(entry);
             self.trace.kernels.push(id, start, end);
-            bound(&mut self.trace.kernels, &mut self.kernel_window, self.limits.spans);
+            bound(&mut self.trace.kernels, &mut self.detail.kernel_window, self.limits.spans);
         }
         self.inner.kernel(entry, start, end);
     }
 
     fn bundle(&mut self, bundle: u32, cycle: u64) {
-        if self.level == Level::Bundles && keeps(self.bundle_stride, cycle) {
+        if self.level == Level::Bundles && keeps(self.detail.bundle_stride, cycle) {
             let r = &mut self.trace.runs;
             let last = r.len().checked_sub(1);
             match last.map(|i| (i, r.start[i] + r.len[i] as u64, r.id[i] + r.len[i])) {
@@ -328,7 +316,7 @@ impl Observer for Recorder<'_> {
     }
 
     fn wait(&mut self, bundle: u32, cause: Cause, start: u64, end: u64) {
-        if self.level == Level::Bundles && keeps(self.bundle_stride, start) {
+        if self.level == Level::Bundles && keeps(self.detail.bundle_stride, start) {
             self.trace.waits.push(bundle << 4 | cause as u32, start, end);
             self.bound_bundles();
         }
@@ -337,18 +325,18 @@ impl Observer for Recorder<'_> {
 
     fn repeated(&mut self, from: u64, period: u64, times: u64) {
         let joined = repeat(&mut self.trace.ops, from, period, times);
-        self.op_window = self.op_window.max(joined);
+        self.detail.op_window = self.detail.op_window.max(joined);
         self.bound_ops();
         let joined = repeat(&mut self.trace.kernels, from, period, times);
-        self.kernel_window = self.kernel_window.max(joined);
-        bound(&mut self.trace.kernels, &mut self.kernel_window, self.limits.spans);
+        self.detail.kernel_window = self.detail.kernel_window.max(joined);
+        bound(&mut self.trace.kernels, &mut self.detail.kernel_window, self.limits.spans);
         let t = &mut self.trace.transfers;
         let first = t.issued.partition_point(|i| *i <= from);
         let again: Vec<Transfer> = (first..t.len()).filter_map(|i| t.get(i)).collect();
         let step = (again.len() as u64 * times).div_ceil(MAX_REPEATED).max(1);
         let shown = if again.is_empty() { 0 } else { times };
         for k in (1..=shown).step_by(step as usize) {
-            for a in again.iter().filter(|a| keeps(self.transfer_stride, a.issued + k * period)) {
+            for a in again.iter().filter(|a| keeps(self.detail.transfer_stride, a.issued + k * period)) {
                 let by = k * period;
                 t.push(Transfer { issued: a.issued + by, start: a.start + by, end: a.end + by, ..*a });
             }
@@ -361,7 +349,7 @@ impl Observer for Recorder<'_> {
             let step = (again.len() as u64 * times).div_ceil(MAX_REPEATED).max(1);
             let rounds = if again.is_empty() { 0 } else { times };
             for k in (1..=rounds).step_by(step as usize) {
-                let shown = again.iter().filter(|a| keeps(self.bundle_stride, a.start + k * period));
+                let shown = again.iter().filter(|a| keeps(self.detail.bundle_stride, a.start + k * period));
                 shown.for_each(|a| spans.push(a.id, a.start + k * period, a.end + k * period));
             }
             self.thinned = self.thinned.max(step);

@@ -33,7 +33,7 @@ pub fn roofs(p: &Profile, d: &DeviceMeta) -> Vec<Roof> {
     let vmem = c.vmem.read_ports as f64 * c.core.sublanes as f64 * c.row_bytes() as f64;
     let mut all = vec![Roof { name: "HBM", bytes: c.hbm_bytes_per_cycle() }, Roof { name: "VMEM", bytes: vmem }];
     let pod = p.meta.report.pod.as_ref().and_then(|r| Topology::printed(&r.topology, c.devices_per_chip().max(1)));
-    let links = pod.map_or(0, |t| t.links(d.chip));
+    let links = pod.map_or(0, |t| t.links(d.counts.chip));
     if links > 0 {
         all.push(Roof { name: "ICI", bytes: c.link_bytes_per_cycle() * links as f64 });
     }

@@ -62,7 +62,7 @@ pub fn head(p: &Profile) -> String {
 fn title(p: &Profile, i: usize, d: &DeviceMeta) -> String {
     match p.meta.devices.len() {
         0 | 1 => String::new(),
-        _ => format!("\ndevice {i} (chip {} core {}): {} cycles\n", d.chip, d.core, d.cycles),
+        _ => format!("\ndevice {i} (chip {} core {}): {} cycles\n", d.counts.chip, d.counts.core, d.counts.cycles),
     }
 }
 
@@ -119,7 +119,7 @@ fn scopes(what: &str, all: &[ScopeReport], d: &DeviceMeta, top: usize) -> String
         text += &format!(
             "{:>13} {:>5.1} % {:>6} {:>9} {:>9}  {name}\n",
             s.cycles,
-            percent(s.cycles as f64, d.cycles as f64),
+            percent(s.cycles as f64, d.counts.cycles as f64),
             s.ops,
             metric(s.flops),
             metric(s.bytes as f64)
@@ -140,7 +140,7 @@ fn operations(p: &Profile, d: &DeviceMeta, top: usize) -> String {
         "\n{:<30} {:<18} {:>6} {:>13} {:>7} {:>9} {:>9} {:>9} {:>7}  bound\n",
         "operation", "opcode", "times", "cycles", "share", "flop", "bytes", "energy", "stalled"
     );
-    let total = d.cycles as f64;
+    let total = d.counts.cycles as f64;
     for o in rows.iter().take(top) {
         let opcode = p.row_op(o).map_or("", |i| i.opcode.as_str());
         text += &format!(
@@ -170,14 +170,18 @@ fn operations(p: &Profile, d: &DeviceMeta, top: usize) -> String {
 fn groups(p: &Profile, d: &DeviceMeta) -> String {
     let mut text = format!("\n{:<24} {:>6} {:>13} {:>7}\n", "category", "ops", "cycles", "share");
     for (c, cycles, n) in categories(p, d) {
-        text += &format!("{:<24} {n:>6} {cycles:>13} {:>5.1} %\n", c.name(), percent(cycles as f64, d.cycles as f64));
+        text += &format!(
+            "{:<24} {n:>6} {cycles:>13} {:>5.1} %\n",
+            c.name(),
+            percent(cycles as f64, d.counts.cycles as f64)
+        );
     }
     text
 }
 
 fn units(d: &DeviceMeta) -> String {
     let mut text = format!("\n{:<8} {:>8} {:>8} {:>8} {:>8}\n", "unit", "useful", "busy", "stalled", "idle");
-    let share = |v: f64| format!("{:.1} %", percent(v, d.cycles as f64));
+    let share = |v: f64| format!("{:.1} %", percent(v, d.counts.cycles as f64));
     for u in &d.units {
         let columns = [share(u.useful), share(u.busy as f64), share(u.stalled() as f64), share(u.idle as f64)];
         text += &format!("{:<8} {:>8} {:>8} {:>8} {:>8}\n", u.unit, columns[0], columns[1], columns[2], columns[3]);
@@ -196,7 +200,7 @@ fn stalls(d: &DeviceMeta) -> String {
         }
         text += &format!("{:<10}", cause.1);
         for u in &d.units {
-            text += &format!(" {:>7.1} %", percent(u.stall[i] as f64, d.cycles as f64));
+            text += &format!(" {:>7.1} %", percent(u.stall[i] as f64, d.counts.cycles as f64));
         }
         text.push('\n');
     }
@@ -232,7 +236,7 @@ impl Profile {
     pub fn report(&self) -> Report {
         let devices: Vec<DeviceReport> = self.meta.devices.iter().map(|d| device(self, d)).collect();
         let mut r = self.meta.report.clone();
-        let slowest = self.meta.devices.iter().position(|d| d.cycles == self.meta.cycles).unwrap_or(0);
+        let slowest = self.meta.devices.iter().position(|d| d.counts.cycles == self.meta.cycles).unwrap_or(0);
         if r.ops.is_empty()
             && let (Some(d), Some(done)) = (self.meta.devices.get(slowest), devices.get(slowest))
         {
@@ -262,16 +266,10 @@ fn device(p: &Profile, d: &DeviceMeta) -> DeviceReport {
         ops: n as u64,
     };
     DeviceReport {
-        chip: d.chip,
-        core: d.core,
-        cycles: d.cycles,
-        hbm_read: d.hbm_read,
-        hbm_write: d.hbm_write,
-        transfers: d.transfers,
-        bundles: d.bundles,
+        counts: d.counts,
         ops: by_cycles(d).into_iter().map(|o| op_report(o, p.row_op(o))).collect(),
         categories: categories(p, d).into_iter().map(category).collect(),
         scopes: scope::tree(p, d),
-        units: d.units.iter().map(|u| unit_report(d.chip, d.core, u)).collect(),
+        units: d.units.iter().map(|u| unit_report(d.counts.chip, d.counts.core, u)).collect(),
     }
 }

@@ -272,9 +272,9 @@ pub struct LintReport {
     pub text: String,
 }
 
-/// What one device (or core of a device) did.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct DeviceReport {
+/// What one device (or core of a device) did, as a few numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceCounts {
     /// Its chip.
     pub chip: u32,
     /// Its core.
@@ -289,6 +289,13 @@ pub struct DeviceReport {
     pub transfers: u64,
     /// Bundles issued.
     pub bundles: u64,
+}
+
+/// What one device (or core of a device) did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceReport {
+    #[serde(flatten)]
+    pub counts: DeviceCounts,
     /// Operations, longest first.
     pub ops: Vec<OpReport>,
     /// Categories, longest first.

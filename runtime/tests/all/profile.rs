@@ -39,15 +39,15 @@ fn check_sums(p: &Profile) {
             let sum = spans.iter().find(|s| s.0 == id).map_or(0, |s| s.1);
             assert_eq!(sum, o.cycles, "{}", p.row_name(o));
         }
-        assert_eq!(d.ops.iter().map(|o| o.cycles).sum::<u64>(), d.cycles);
+        assert_eq!(d.ops.iter().map(|o| o.cycles).sum::<u64>(), d.counts.cycles);
         for u in &d.units {
-            assert_eq!(u.busy + u.stalled() + u.idle, d.cycles, "{}", u.unit);
+            assert_eq!(u.busy + u.stalled() + u.idle, d.counts.cycles, "{}", u.unit);
             assert!(u.useful <= u.busy as f64);
         }
         assert!(t.samples.cycle.windows(2).all(|w| w[0] < w[1]));
     }
     // The report is that of the slowest device.
-    let slowest = p.meta.devices.iter().find(|d| d.cycles == p.meta.cycles).expect("one is the slowest");
+    let slowest = p.meta.devices.iter().find(|d| d.counts.cycles == p.meta.cycles).expect("one is the slowest");
     let report = p.report();
     assert_eq!((report.cycles, report.ops.len()), (p.meta.cycles, slowest.ops.len()));
     for (r, o) in report.ops.iter().zip(&slowest.ops) {
@@ -62,13 +62,13 @@ fn recordings_agree_with_counters() {
     let p = mlp();
     check_sums(p);
     let (d, t) = (&p.meta.devices[0], &p.traces[0]);
-    assert_eq!(t.transfers.len() as u64, d.transfers);
-    assert_eq!(t.transfers.iter().map(|x| x.read as u64).sum::<u64>(), d.hbm_read);
+    assert_eq!(t.transfers.len() as u64, d.counts.transfers);
+    assert_eq!(t.transfers.iter().map(|x| x.read as u64).sum::<u64>(), d.counts.hbm_read);
     let issued: u64 = t.runs.len.iter().map(|l| *l as u64).sum();
-    assert_eq!(issued, d.bundles);
+    assert_eq!(issued, d.counts.bundles);
     let issue = d.units.iter().find(|u| u.unit == "issue").expect("the issue stage");
     assert_eq!(t.waits.iter().map(|s| s.end - s.start).sum::<u64>(), issue.stalled());
-    assert_eq!(t.executions.iter().sum::<u64>(), d.bundles);
+    assert_eq!(t.executions.iter().sum::<u64>(), d.counts.bundles);
     assert!(!t.kernels.is_empty() && t.kernels.iter().all(|k| (k.id as usize) < p.meta.kernels.len()));
     for m in [profile::Memory::Vmem, profile::Memory::Hbm] {
         let peak = memory::peak(&memory::occupancy(p, m)).bytes;

@@ -57,7 +57,7 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
             "{} cycles ({}), {} of the run, executed {} times, first at cycle {}",
             o.cycles,
             time(p.seconds(o.cycles)),
-            percent(o.cycles as f64, d.cycles as f64),
+            percent(o.cycles as f64, d.counts.cycles as f64),
             o.times,
             o.start
         ),

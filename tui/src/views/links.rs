@@ -90,7 +90,7 @@ fn map(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let between = |a: usize, b: usize| worst.get(&(a.min(b) as u32, a.max(b) as u32)).copied();
     let chips: usize = axes.iter().map(|n| *n as usize).product::<usize>().max(1);
     let plane = (rows * columns).max(1);
-    let own = data.device(app.device).map(|d| d.chip);
+    let own = data.device(app.device).map(|d| d.counts.chip);
     let name = chips.saturating_sub(1).to_string().len().max(2);
     let planes = chips.div_ceil(plane);
     // As much as there is room for: chips with their links' numbers, with lines alone, or a mark a chip.

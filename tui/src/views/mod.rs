@@ -161,7 +161,13 @@ fn state(app: &App, pen: &mut Pen<'_>) {
         let m = &d.profile.meta;
         parts.push(m.report.chip.clone());
         if let Some(x) = m.devices.get(app.device).filter(|_| m.devices.len() > 1) {
-            parts.push(format!("device {} of {} (chip {} core {})", app.device, m.devices.len(), x.chip, x.core));
+            parts.push(format!(
+                "device {} of {} (chip {} core {})",
+                app.device,
+                m.devices.len(),
+                x.counts.chip,
+                x.counts.core
+            ));
         }
         parts.push(format!("{} cycles", m.cycles));
         parts.push(format!("cursor {}", app.cursor));

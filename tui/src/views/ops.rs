@@ -62,7 +62,7 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
             info.map_or(String::new(), |i| i.opcode.clone()),
             o.start.to_string(),
             o.cycles.to_string(),
-            percent(o.cycles as f64, d.cycles as f64),
+            percent(o.cycles as f64, d.counts.cycles as f64),
             percent(o.stalled() as f64, o.cycles as f64),
             metric(o.flops),
             metric(o.bytes() as f64),

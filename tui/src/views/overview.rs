@@ -46,15 +46,15 @@ fn summary(app: &App, data: &Data, width: usize) -> Vec<(String, Paint)> {
     let p = &data.profile;
     let m = &p.meta;
     let Some(d) = data.device(app.device) else { return Vec::new() };
-    let bytes = (d.hbm_read + d.hbm_write) as f64;
-    let most = m.chip.hbm_bytes_per_cycle() * d.cycles.max(1) as f64;
+    let bytes = (d.counts.hbm_read + d.counts.hbm_write) as f64;
+    let most = m.chip.hbm_bytes_per_cycle() * d.counts.cycles.max(1) as f64;
     let first = format!(
         "{} cycles, {} at {}Hz ({})   {} bundles",
-        d.cycles,
-        time(p.seconds(d.cycles)),
+        d.counts.cycles,
+        time(p.seconds(d.counts.cycles)),
         metric(m.chip.clock_hz),
         m.report.setup.mode,
-        d.bundles
+        d.counts.bundles
     );
     let second = format!(
         "{}flop{}, {}   HBM {}B, {} of what it reaches",
@@ -81,7 +81,7 @@ pub fn bottleneck(data: &Data, device: usize) -> String {
     }
     let worst = d.ops.iter().max_by_key(|o| o.stall[cause]);
     let name = worst.map_or("(none)", |o| data.profile.row_name(o));
-    let share = percent(*cycles as f64, d.cycles as f64);
+    let share = percent(*cycles as f64, d.counts.cycles as f64);
     format!("{words}; longest wait: {}, {share} of the time, most of it in {name}", CAUSE_TABLE[cause].1)
 }
 
@@ -107,25 +107,25 @@ fn devices(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let mut inner = pen.boxed(&format!("{} devices (d: next)", all.len()));
     let title = format!("{:<8} {:<14} {:>12} {:>9} {:>9}", "device", "place", "cycles", "mxu busy", "link wait");
     inner.bold(1, 0, &title);
-    let most = all.iter().map(|d| d.cycles).max().unwrap_or(1).max(1) as f64;
+    let most = all.iter().map(|d| d.counts.cycles).max().unwrap_or(1).max(1) as f64;
     let rows = inner.height().saturating_sub(1);
     let first = scroll(app.device, rows, all.len());
     let bar = inner.width().saturating_sub(62).min(60);
     for (i, d) in all.iter().enumerate().skip(first).take(rows) {
         let y = 1 + i - first;
-        let total = d.cycles.max(1) as f64;
+        let total = d.counts.cycles.max(1) as f64;
         let mxu = d.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy).max().unwrap_or(0);
         let link = CAUSE_TABLE.iter().position(|c| c.1 == "link").unwrap_or(0);
         let waits = d.units.iter().find(|u| u.unit == "issue").map_or(0, |u| u.stall[link]);
         let text = format!(
             "{i:<8} {:<14} {:>12} {:>9} {:>9}",
-            format!("chip {} core {}", d.chip, d.core),
-            d.cycles,
+            format!("chip {} core {}", d.counts.chip, d.counts.core),
+            d.counts.cycles,
             percent(mxu as f64, total),
             percent(waits as f64, total)
         );
         inner.plain(1, y, &text);
-        inner.bar(60, y, bar, &[(d.cycles as f64 / most, "█", Paint::Accent)]);
+        inner.bar(60, y, bar, &[(d.counts.cycles as f64 / most, "█", Paint::Accent)]);
         if i == app.device {
             inner.choose(y);
         }
@@ -141,7 +141,7 @@ fn units(app: &App, data: &Data, pen: &mut Pen<'_>) {
     inner.paint(9, 0, "share of the cycles", Paint::Dim);
     inner.paint(9 + bar + 1, 0, "   busy longest wait", Paint::Dim);
     inner.paint(9 + bar + 31, 0, "busy over time", Paint::Dim);
-    let total = d.cycles.max(1) as f64;
+    let total = d.counts.cycles.max(1) as f64;
     let rows = inner.height().saturating_sub(1);
     let first = scroll(app.selected(), rows, d.units.len());
     for (i, u) in d.units.iter().enumerate().skip(first).take(rows) {
@@ -158,7 +158,7 @@ fn units(app: &App, data: &Data, pen: &mut Pen<'_>) {
         inner.plain(9 + bar + 1, y, &cut(&numbers, 29));
         if let Some(t) = data.trace(app.device) {
             let room = w.saturating_sub(9 + bar + 31);
-            let values = shares(room, app.from, app.to, |a, b| t.samples.unit(i, a, b, u, d.cycles).busy);
+            let values = shares(room, app.from, app.to, |a, b| t.samples.unit(i, a, b, u, d.counts.cycles).busy);
             inner.columns(9 + bar + 31, y, 1, &values, Paint::Busy);
         }
         if i == app.selected() {
@@ -184,7 +184,7 @@ fn longest(app: &App, data: &Data, pen: &mut Pen<'_>) {
     let Some(d) = data.device(app.device) else { return };
     let mut inner = pen.boxed("longest operations: █ issuing ░ waiting");
     let rows = systole_runtime::profile::table::by_cycles(d);
-    let total = d.cycles.max(1) as f64;
+    let total = d.counts.cycles.max(1) as f64;
     let most = rows.first().map_or(1, |o| o.cycles).max(1) as f64;
     let w = inner.width();
     // Opcodes where there is room for them.

@@ -105,7 +105,7 @@ fn plot(app: &App, data: &Data, d: &DeviceMeta, pen: &mut Pen<'_>) {
         }
     }
     for q in points.iter().rev() {
-        let large = q.cycles as f64 >= 0.05 * d.cycles as f64;
+        let large = q.cycles as f64 >= 0.05 * d.counts.cycles as f64;
         let own = Some(q.row) == chosen;
         let symbol = if own {
             "◆"

@@ -37,7 +37,7 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
         for (y, c) in causes.iter().enumerate() {
             inner.bold(1, y + 1, CAUSE_TABLE[*c].1);
             for (i, u) in d.units.iter().enumerate() {
-                let share = 100.0 * u.stall[*c] as f64 / d.cycles.max(1) as f64;
+                let share = 100.0 * u.stall[*c] as f64 / d.counts.cycles.max(1) as f64;
                 let paint = match share {
                     s if s >= 20.0 => Paint::Error,
                     s if s >= 5.0 => Paint::Warning,
