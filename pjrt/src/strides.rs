@@ -37,19 +37,18 @@ pub fn each(dims: &[u64], strides: &[i64], mut f: impl FnMut(usize, i64)) {
     loop {
         f(n, offset);
         n += 1;
-        let mut d = dims.len();
-        loop {
-            if d == 0 {
-                return;
-            }
-            d -= 1;
+        // The last dimension that is not at its end goes on; those behind it begin again.
+        let goes_on = (0..dims.len()).rev().any(|d| {
             index[d] += 1;
             offset += strides[d];
-            if index[d] < dims[d] {
-                break;
+            if index[d] == dims[d] {
+                offset -= strides[d] * dims[d] as i64;
+                index[d] = 0;
             }
-            offset -= strides[d] * dims[d] as i64;
-            index[d] = 0;
+            index[d] > 0
+        });
+        if !goes_on {
+            return;
         }
     }
 }
