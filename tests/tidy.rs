@@ -56,7 +56,8 @@ fn root() -> PathBuf {
 }
 
 /// Files below a folder of the repository with an ending, without what is built or fetched.
-fn files(dir: &Path, ending: &str, out: &mut Vec<PathBuf>) {
+fn files(dir: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut out = Vec::new();
     let mut entries: Vec<PathBuf> =
         std::fs::read_dir(dir).expect("the folder is readable").map(|e| e.expect("an entry").path()).collect();
     entries.sort();
@@ -64,11 +65,12 @@ fn files(dir: &Path, ending: &str, out: &mut Vec<PathBuf>) {
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
         match path.is_dir() {
             true if name == "target" || name.starts_with('.') || name == "corpus" => {}
-            true => files(&path, ending, out),
+            true => out.extend(files(&path, ending)),
             false if name.ends_with(ending) => out.push(path),
             false => {}
         }
     }
+    out
 }
 
 /// Folders below a folder of the repository, without what is built or fetched.
@@ -84,9 +86,7 @@ fn folders(dir: &Path, out: &mut Vec<PathBuf>) {
 }
 
 fn sources() -> Vec<PathBuf> {
-    let mut out = Vec::new();
-    files(&root(), ".rs", &mut out);
-    out
+    files(&root(), ".rs")
 }
 
 /// A path as the lists above write it.
@@ -158,10 +158,8 @@ fn dependencies(manifest: &toml::Table) -> BTreeSet<String> {
 
 #[test]
 fn crates_depend_downwards() {
-    let mut manifests = Vec::new();
-    files(&root(), "Cargo.toml", &mut manifests);
     let mut wrong = Vec::new();
-    for path in manifests {
+    for path in files(&root(), "Cargo.toml") {
         let manifest: toml::Table = read(&path).parse().expect("a manifest");
         if !manifest.contains_key("package") {
             continue;
@@ -185,8 +183,7 @@ fn crates_depend_downwards() {
 
 /// The modules at the top of a crate that each of them uses.
 fn modules(src: &Path) -> BTreeMap<String, BTreeSet<String>> {
-    let mut all = Vec::new();
-    files(src, ".rs", &mut all);
+    let all = files(src, ".rs");
     let of = |p: &Path| {
         let rest = p.strip_prefix(src).expect("below").to_string_lossy().into_owned();
         rest.split('/').next().unwrap_or_default().trim_end_matches(".rs").to_string()
@@ -300,10 +297,8 @@ const CIRCLES: &[(&str, &str)] = &[
 
 #[test]
 fn links_of_documents_lead_somewhere() {
-    let mut all = Vec::new();
-    files(&root(), ".md", &mut all);
     let mut wrong = Vec::new();
-    for path in all {
+    for path in files(&root(), ".md") {
         let text = read(&path);
         for (i, _) in text.match_indices("](") {
             let target: String = text[i + 2..].chars().take_while(|c| *c != ')').collect();
@@ -322,8 +317,7 @@ fn links_of_documents_lead_somewhere() {
 /// Sources and folders that documents name in code: `file.rs`, `folder/file.rs`, `folder/`, from any folder on.
 #[test]
 fn sources_that_documents_name_exist() {
-    let mut all = Vec::new();
-    files(&root(), ".md", &mut all);
+    let all = files(&root(), ".md");
     let sources: Vec<String> = sources().iter().map(|p| format!("/{}", shown(p))).collect();
     let mut folders = Vec::new();
     self::folders(&root(), &mut folders);

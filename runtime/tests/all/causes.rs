@@ -119,40 +119,68 @@ fn one(body: &str, shape: &str) -> String {
     )
 }
 
-/// The chip with parameters twice as good. A better core is one of twice the clock whose copy engines keep their pace.
-fn better(chip: &ChipConfig, bound: &str) -> Option<ChipConfig> {
-    let mut c = chip.clone();
-    match bound {
-        "hbm" => c.hbm.bandwidth *= 2.0,
-        "cmem" => {
-            c.cmem.read_bandwidth *= 2.0;
-            c.cmem.write_bandwidth *= 2.0;
-        }
-        "ici" => {
-            c.ici.link_bandwidth *= 2.0;
-            c.ici.hop_latency_s /= 2.0;
-        }
-        "latency" => {
-            c.hbm.latency_s /= 2.0;
-            c.cmem.latency_s /= 2.0;
-            c.dma.issue_cycles /= 2;
-        }
-        "dma" => {
-            c.dma.bytes_per_cycle *= 2.0;
-            c.dma.chunks_per_cycle *= 2.0;
-            c.dma.descriptor_cycles = c.dma.descriptor_cycles.div_ceil(2);
-        }
-        "core" => {
-            c.clock_hz *= 2.0;
-            c.dma.bytes_per_cycle /= 2.0;
-            c.dma.chunks_per_cycle /= 2.0;
-            c.dma.descriptor_cycles *= 2;
-            c.dma.issue_cycles *= 2;
-            c.core.launch_cycles *= 2;
-        }
-        _ => return None,
-    }
-    Some(c)
+/// What is done to a chip, by what bounds a run.
+type Changes = [(&'static str, fn(&mut ChipConfig))];
+
+/// Parameters of copies, exchanges and the core twice as good. A better core is one of twice the clock whose copy engines keep their
+/// pace.
+const BETTER: &Changes = &[
+    ("hbm", |c| c.hbm.bandwidth *= 2.0),
+    ("cmem", |c| {
+        c.cmem.read_bandwidth *= 2.0;
+        c.cmem.write_bandwidth *= 2.0;
+    }),
+    ("ici", |c| {
+        c.ici.link_bandwidth *= 2.0;
+        c.ici.hop_latency_s /= 2.0;
+    }),
+    ("latency", |c| {
+        c.hbm.latency_s /= 2.0;
+        c.cmem.latency_s /= 2.0;
+        c.dma.issue_cycles /= 2;
+    }),
+    ("dma", |c| {
+        c.dma.bytes_per_cycle *= 2.0;
+        c.dma.chunks_per_cycle *= 2.0;
+        c.dma.descriptor_cycles = c.dma.descriptor_cycles.div_ceil(2);
+    }),
+    ("core", |c| {
+        c.clock_hz *= 2.0;
+        c.dma.bytes_per_cycle /= 2.0;
+        c.dma.chunks_per_cycle /= 2.0;
+        c.dma.descriptor_cycles *= 2;
+        c.dma.issue_cycles *= 2;
+        c.core.launch_cycles *= 2;
+    }),
+];
+
+/// Twice the slots, ports or units.
+const WIDER: &Changes = &[
+    ("valu", |c| c.core.valu_slots *= 2),
+    ("vload", |c| {
+        c.core.vload_slots *= 2;
+        c.vmem.read_ports *= 2;
+    }),
+    ("vstore", |c| {
+        c.core.vstore_slots *= 2;
+        c.vmem.write_ports *= 2;
+    }),
+    ("eup", |c| c.core.eup_slots *= 2),
+    ("xlu", |c| c.core.xlu_slots *= 2),
+    ("scalar", |c| c.core.scalar_slots *= 2),
+    ("mxu", |c| {
+        c.mxu.count *= 2;
+        c.core.mxu_push_slots *= 2;
+        c.core.mxu_pop_slots *= 2;
+    }),
+];
+
+/// The chip with what is done for that bound; `None`: nothing is.
+fn changed(chip: &ChipConfig, changes: &Changes, bound: &str) -> Option<ChipConfig> {
+    let (_, change) = changes.iter().find(|c| c.0 == bound)?;
+    let mut chip = chip.clone();
+    change(&mut chip);
+    Some(chip)
 }
 
 #[test]
@@ -173,7 +201,7 @@ fn the_named_parameter_changes_the_time() {
             let base = run(&chip, &exe.program);
             seen.insert(base.bound.clone());
             let saved = |bound: &str| {
-                let faster = run(&better(&chip, bound).expect("of copies"), &exe.program);
+                let faster = run(&changed(&chip, BETTER, bound).expect("of copies"), &exe.program);
                 1.0 - faster.time_s / base.time_s
             };
             let savings: Vec<(&str, f64)> =
@@ -203,7 +231,8 @@ fn the_named_parameter_changes_the_time() {
                 // as may be under way take as long, it does so once these are quicker too.
                 let (copies, core) = (&savings[..4], savings[4].1);
                 assert!(copies.iter().all(|s| s.1 < 0.34), "{said}");
-                let with_latency = better(&chip, "core").and_then(|c| better(&c, "latency")).expect("of copies");
+                let with_latency =
+                    changed(&chip, BETTER, "core").and_then(|c| changed(&c, BETTER, "latency")).expect("of copies");
                 let both = 1.0 - run(&with_latency, &exe.program).time_s / base.time_s;
                 let core = core.max(both - saved("latency"));
                 assert!(base.bound == "host" || copies.iter().all(|s| s.1 <= core + 0.02), "{said}");
@@ -252,7 +281,7 @@ fn links_and_devices_that_have_not_sent_are_told_apart() {
             let exe = Client::with_chip(chip.clone()).compile_hlo(text, &options).expect("it compiles");
             let base = run(&chip, &exe.program);
             let p = &base.path;
-            let faster = run(&better(&chip, "ici").expect("of links"), &exe.program);
+            let faster = run(&changed(&chip, BETTER, "ici").expect("of links"), &exe.program);
             let (saved, share) = (1.0 - faster.time_s / base.time_s, (p.ici - p.peers) / base.cycles as f64);
             let said = format!("{bound} on {name}: {}, {saved} saved, {p:?} of {}", base.bound, base.cycles);
             assert_eq!(base.bound, bound, "{said}");
@@ -267,32 +296,6 @@ fn links_and_devices_that_have_not_sent_are_told_apart() {
             assert_eq!(exchange.expect("an exchange").bound, bound, "{said}");
         }
     }
-}
-
-/// The chip with twice the slots, ports or units of what is named; `None`: it is not one of them.
-fn wider(chip: &ChipConfig, bound: &str) -> Option<ChipConfig> {
-    let mut c = chip.clone();
-    match bound {
-        "valu" => c.core.valu_slots *= 2,
-        "vload" => {
-            c.core.vload_slots *= 2;
-            c.vmem.read_ports *= 2;
-        }
-        "vstore" => {
-            c.core.vstore_slots *= 2;
-            c.vmem.write_ports *= 2;
-        }
-        "eup" => c.core.eup_slots *= 2,
-        "xlu" => c.core.xlu_slots *= 2,
-        "scalar" => c.core.scalar_slots *= 2,
-        "mxu" => {
-            c.mxu.count *= 2;
-            c.core.mxu_push_slots *= 2;
-            c.core.mxu_pop_slots *= 2;
-        }
-        _ => return None,
-    }
-    Some(c)
 }
 
 #[test]
@@ -328,7 +331,7 @@ fn more_of_the_unit_that_is_named_saves_time_or_another_one_is_named() {
                 let said = format!("{what} on {name}: {} and {}, {near}", base.bound, o.bound);
                 assert!(!clear || copies(&base.bound) == copies(&o.bound), "{said}");
             }
-            let Some(more) = wider(&chip, &base.bound) else { continue };
+            let Some(more) = changed(&chip, WIDER, &base.bound) else { continue };
             let now = measured(&more, text);
             let said =
                 format!("{what} on {name}: {} of {}, then {} of {}", base.bound, base.cycles, now.bound, now.cycles);

@@ -312,75 +312,89 @@ fn factors_of_small_and_large_numbers_are_exact() {
     }
 }
 
-#[test]
-fn schur_forms_give_their_matrix_back() {
-    for (dtype, letter, t, _, most) in GENERAL {
-        for n in [1usize, 2, 3, 7] {
-            let w = if dtype.is_complex() { format!("{t}[{n}]") } else { format!("{t}[{n}], {t}[{n}]") };
+/// A general matrix that a routine was given.
+struct Given {
+    name: String,
+    dtype: DType,
+    n: usize,
+    a: Vec<C>,
+    /// The error allowed.
+    most: f64,
+}
+
+/// Calls a routine with general matrices of every type and these sizes. `call`: the shapes of its results from those of the eigenvalues,
+/// of a matrix of the type and of a complex one, its name with `?` for the type's letter, and how it is configured.
+fn on_general(
+    sizes: &[usize],
+    call: impl Fn(&str, &str, &str) -> (String, &'static str, &'static str),
+    check: impl Fn(&Given, Vec<Array>),
+) {
+    for (dtype, letter, t, c, most) in GENERAL {
+        for &n in sizes {
+            let values = if dtype.is_complex() { format!("{t}[{n}]") } else { format!("{t}[{n}], {t}[{n}]") };
+            let (results, target, config) = call(&values, &format!("{t}[{n},{n}]"), &format!("{c}[{n},{n}]"));
+            let target = target.replace('?', letter);
             let text = format!(
-                "HloModule m\nENTRY e {{ a = {t}[{n},{n}] parameter(0)\n ROOT r = ({t}[{n},{n}], {t}[{n},{n}], {w}, s32[], s32[]) custom-call(a), custom_call_target=\"lapack_{letter}gees_ffi\", backend_config=\"{{mode = 86 : ui8, sort = 78 : ui8}}\" }}"
+                "HloModule m\nENTRY e {{ a = {t}[{n},{n}] parameter(0)\n ROOT r = ({results}) custom-call(a), custom_call_target=\"{target}\", backend_config=\"{config}\" }}"
             );
             let run = compiled(&text);
             for (name, a) in matrices(n, dtype.is_complex()) {
-                let name = format!("{name} {t} {n}");
-                let given = matrix(dtype, n, &a);
-                let a = numbers(&given);
-                let out = run(&[given]);
-                let (form, z) = (numbers(&out[0]), numbers(&out[1]));
-                assert_eq!(out.last().map(|info| &info.bytes[..]), Some(&[0u8; 4][..]), "{name}: it converged");
+                let (name, given) = (format!("{name} {t} {n}"), matrix(dtype, n, &a));
                 let most = most * (n * n) as f64;
-                near(&name, &product(n, &product(n, &z, &form), &adjoint(n, &z)), &a, most);
-                let unit: Vec<C> = (0..n * n).map(|at| (f64::from(u8::from(at / n == at % n)), 0.0)).collect();
-                near(&name, &product(n, &z, &adjoint(n, &z)), &unit, most);
-                for at in 0..n * n {
-                    let (i, j) = (at / n, at % n);
-                    let below = form[at] != (0.0, 0.0) && i > j;
-                    // A block of two has no neighbour, equal diagonal elements and a complex pair.
-                    let block = !dtype.is_complex()
-                        && i == j + 1
-                        && form[j * n + j] == form[at + 1]
-                        && form[at].0 * form[j * n + i].0 < 0.0;
-                    assert!(!below || block, "{name}: {:?} at {i}, {j}", form[at]);
-                }
+                let of = Given { name, dtype, n, a: numbers(&given), most };
+                check(&of, run(&[given]));
             }
         }
     }
 }
 
 #[test]
+fn schur_forms_give_their_matrix_back() {
+    let config = "{mode = 86 : ui8, sort = 78 : ui8}";
+    let call = |w: &str, m: &str, _: &str| (format!("{m}, {m}, {w}, s32[], s32[]"), "lapack_?gees_ffi", config);
+    on_general(&[1, 2, 3, 7], call, |Given { name, dtype, n, a, most }, out| {
+        let (n, most) = (*n, *most);
+        let (form, z) = (numbers(&out[0]), numbers(&out[1]));
+        assert_eq!(out.last().map(|info| &info.bytes[..]), Some(&[0u8; 4][..]), "{name}: it converged");
+        near(name, &product(n, &product(n, &z, &form), &adjoint(n, &z)), a, most);
+        let unit: Vec<C> = (0..n * n).map(|at| (f64::from(u8::from(at / n == at % n)), 0.0)).collect();
+        near(name, &product(n, &z, &adjoint(n, &z)), &unit, most);
+        for at in 0..n * n {
+            let (i, j) = (at / n, at % n);
+            let below = form[at] != (0.0, 0.0) && i > j;
+            // A block of two has no neighbour, equal diagonal elements and a complex pair.
+            let block = !dtype.is_complex()
+                && i == j + 1
+                && form[j * n + j] == form[at + 1]
+                && form[at].0 * form[j * n + i].0 < 0.0;
+            assert!(!below || block, "{name}: {:?} at {i}, {j}", form[at]);
+        }
+    });
+}
+
+#[test]
 fn eigenvectors_are_turned_by_nothing() {
-    for (dtype, letter, t, c, most) in GENERAL {
-        for n in [1usize, 2, 6] {
-            let w = if dtype.is_complex() { format!("{t}[{n}]") } else { format!("{t}[{n}], {t}[{n}]") };
-            let text = format!(
-                "HloModule m\nENTRY e {{ a = {t}[{n},{n}] parameter(0)\n ROOT r = ({w}, {c}[{n},{n}], {c}[{n},{n}], s32[]) custom-call(a), custom_call_target=\"lapack_{letter}geev_ffi\", backend_config=\"{{compute_left = 86 : ui8, compute_right = 86 : ui8}}\" }}"
-            );
-            let run = compiled(&text);
-            for (name, a) in matrices(n, dtype.is_complex()) {
-                let name = format!("{name} {t} {n}");
-                let given = matrix(dtype, n, &a);
-                let a = numbers(&given);
-                let mut out = run(&[given]);
-                let mut values = numbers(&out.remove(0));
-                if !dtype.is_complex() {
-                    let im = numbers(&out.remove(0));
-                    values.iter_mut().zip(im).for_each(|(v, im)| v.1 = im.0);
-                }
-                let most = most * (n * n) as f64;
-                let diagonal: Vec<C> =
-                    (0..n * n).map(|at| if at / n == at % n { values[at / n] } else { (0.0, 0.0) }).collect();
-                let (left, right) = (numbers(&out[0]), numbers(&out[1]));
-                near(&name, &product(n, &a, &right), &product(n, &right, &diagonal), most);
-                let left = adjoint(n, &left);
-                near(&name, &product(n, &left, &a), &product(n, &diagonal, &left), most);
-                for k in 0..n {
-                    let column: Vec<C> = right[k..].iter().step_by(n).copied().collect();
-                    for (v, side) in [(&column[..], "right"), (&left[k * n..][..n], "left")] {
-                        let size: f64 = v.iter().map(|x| x.0 * x.0 + x.1 * x.1).sum();
-                        assert!((size - 1.0).abs() < 1e-4, "{name}: {side} vector {k} has length {size}");
-                    }
-                }
+    let config = "{compute_left = 86 : ui8, compute_right = 86 : ui8}";
+    let call = |w: &str, _: &str, c: &str| (format!("{w}, {c}, {c}, s32[]"), "lapack_?geev_ffi", config);
+    on_general(&[1, 2, 6], call, |Given { name, dtype, n, a, most }, mut out| {
+        let (n, most) = (*n, *most);
+        let mut values = numbers(&out.remove(0));
+        if !dtype.is_complex() {
+            let im = numbers(&out.remove(0));
+            values.iter_mut().zip(im).for_each(|(v, im)| v.1 = im.0);
+        }
+        let diagonal: Vec<C> =
+            (0..n * n).map(|at| if at / n == at % n { values[at / n] } else { (0.0, 0.0) }).collect();
+        let (left, right) = (numbers(&out[0]), numbers(&out[1]));
+        near(name, &product(n, a, &right), &product(n, &right, &diagonal), most);
+        let left = adjoint(n, &left);
+        near(name, &product(n, &left, a), &product(n, &diagonal, &left), most);
+        for k in 0..n {
+            let column: Vec<C> = right[k..].iter().step_by(n).copied().collect();
+            for (v, side) in [(&column[..], "right"), (&left[k * n..][..n], "left")] {
+                let size: f64 = v.iter().map(|x| x.0 * x.0 + x.1 * x.1).sum();
+                assert!((size - 1.0).abs() < 1e-4, "{name}: {side} vector {k} has length {size}");
             }
         }
-    }
+    });
 }

@@ -5,6 +5,20 @@ use systole_isa::program::{DebugOp, DebugRange};
 use systole_isa::{Bundle, ChipConfig, DmaDesc, Inst, MxuFormat, Op, Program};
 use systole_simulator::{Fault, Machine, Mode, NoObserver, RunOptions, RunResult, load_bundles};
 
+/// Numbers drawn from a seed.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+
+    pub fn of(&mut self, n: i32) -> i32 {
+        self.below(n as u64) as i32
+    }
+}
+
 /// A program in the making.
 #[derive(Default)]
 pub struct Build {

@@ -4,19 +4,6 @@ use crate::build::*;
 use systole_isa::{ChipConfig, DmaDesc, Inst, Op, Space};
 use systole_simulator::{Fault, Mode, NoObserver, Observer, RunOptions, RunResult, Sample};
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-
-    fn of(&mut self, n: i32) -> i32 {
-        self.below(n as u64) as i32
-    }
-}
-
 /// Bytes of the transfers that programs make, by descriptor; the last two move scalars.
 const BYTES: [u32; 5] = [256, 1024, 4096, 64, 64];
 

@@ -168,11 +168,8 @@ fn control_that_depends_on_the_iteration_is_not_skipped() {
 /// Random loops: whatever they do, both ways agree.
 #[test]
 fn random_loops_agree() {
-    let mut seed = 7u64;
-    let mut random = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % n
-    };
+    let mut drawn = Random(7);
+    let mut random = |n| drawn.below(n);
     let mut skipped = 0;
     for case in 0..120 {
         let mut p = Build::default();
@@ -224,11 +221,8 @@ fn random_loops_agree() {
 /// transfers leave on engines and HBM hardly ever repeats.
 #[test]
 fn rounds_of_drifting_transfers_are_skipped() {
-    let mut seed = 11u64;
-    let mut random = |n: u64| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (seed >> 33) % n
-    };
+    let mut drawn = Random(11);
+    let mut random = |n| drawn.below(n);
     let (mut skipped, cases) = (0, 150);
     for case in 0..cases {
         let mut p = Build::default();
