@@ -329,8 +329,8 @@ impl Context<'_> {
                 continue;
             }
             let part = self.p.staging.part;
-            let mut chunks: Vec<(V, u32)> = step.lhs.iter().zip(part.first_k..).map(|(c, n)| (load(b, c), n)).collect();
-            chunks.extend(part.fires.map(|last| (b.v_imm(0), last)));
+            let mut chunks: Vec<(V, u32)> = step.lhs.iter().zip(part.k.first..).map(|(c, n)| (load(b, c), n)).collect();
+            chunks.extend(part.k.beyond.map(|last| (b.v_imm(0), last)));
             for ni in 0..self.t.ns {
                 let u = si as u32 * self.t.ns + ni;
                 for &(v, c) in &chunks {
@@ -379,11 +379,11 @@ impl Context<'_> {
     /// The next result of a unit, of the part's plane `plane` of columns: from the FIFO, or from the accumulator rows of block `i`.
     pub(super) fn result(&self, b: &mut KernelBuilder, i: u32, unit: u32, plane: u32) -> V {
         let part = self.p.staging.part;
-        let chunk = part.first_n + plane;
+        let chunk = part.n.first + plane;
         match (self.t.accumulators, i * self.sub()) {
             (false, _) => {
                 let v = b.mxu_pop(unit, chunk);
-                if let Some(last) = part.retires.filter(|_| plane + 1 == part.nch) {
+                if let Some(last) = part.n.beyond.filter(|_| plane + 1 == part.n.count) {
                     b.mxu_pop(unit, last);
                 }
                 v

@@ -180,7 +180,7 @@ pub fn consider(spec: &Contraction, tile: &Tile, chip: &ChipConfig, hooked: bool
 /// Rows and columns of an array that a tile's weights take; `None` if there is no such tile.
 pub fn filled(spec: &Contraction, tile: &Tile, chip: &ChipConfig) -> Option<(u32, u32)> {
     let part = with_problem(spec, tile.variant, chip, false, |p| Ok(p.staging.part)).ok()?;
-    Some((part.kch * chip.core.lanes, part.nch * chip.core.lanes))
+    Some((part.k.count * chip.core.lanes, part.n.count * chip.core.lanes))
 }
 
 /// How a kernel with a tile goes through its arrays.

@@ -73,14 +73,14 @@ impl Problem<'_> {
         let popped = if t.accumulators { results / steps as f64 } else { results };
         let summed = if t.sums > 0 { popped } else { 0.0 };
         let part = self.staging.part;
-        let retired = if part.retires.is_some() && !t.accumulators { units } else { 0.0 };
+        let retired = if part.n.beyond.is_some() && !t.accumulators { units } else { 0.0 };
         let walk = t.slab.walk.len() as f64 * 4.0 - 2.0;
         // Every register of lhs, and what adds to the sums.
         let registers = f64::from(t.ms * t.kch);
         let added = 2.0 * summed / f64::from(c.valu_slots.max(1));
         let started = self.spec.start.as_ref().map_or(0.0, |s| registers * s.cycles(self.chip) + added);
         let block = [
-            per(units * f64::from(t.kch + u32::from(part.fires.is_some())), c.mxu_push_slots),
+            per(units * f64::from(t.kch + u32::from(part.k.beyond.is_some())), c.mxu_push_slots),
             per(popped + retired, c.mxu_pop_slots),
             per((t.ms * t.kch) as f64 + summed, c.vload_slots),
             per(popped, c.vstore_slots),

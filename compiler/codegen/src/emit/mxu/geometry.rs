@@ -200,14 +200,31 @@ fn padded(spec: &Contraction, batch: &[Dim], rows: &[Dim], inner: Dim, sublanes:
 /// from its first column; along the other dimension the part is at the array's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Lane chunks of rows (k) and columns (n), and the first of each.
-    pub kch: u32,
-    pub nch: u32,
-    pub first_k: u32,
-    pub first_n: u32,
-    /// The array's last chunks, where they are not in the part: pushing one fires a row, popping one retires a result.
-    pub fires: Option<u32>,
-    pub retires: Option<u32>,
+    /// Of rows. Pushing the chunk beyond them fires a row.
+    pub k: Chunks,
+    /// Of columns. Popping the chunk beyond them retires a result.
+    pub n: Chunks,
+}
+
+/// Lane chunks of an array's rows or columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunks {
+    pub first: u32,
+    pub count: u32,
+    /// The array's last chunk, where it is behind these.
+    pub beyond: Option<u32>,
+}
+
+impl Chunks {
+    /// The first `count` of an array's.
+    fn first(count: u32, all: u32) -> Chunks {
+        Chunks { first: 0, count, beyond: (count < all).then_some(all - 1) }
+    }
+
+    /// The last `count` of an array's.
+    fn last(count: u32, all: u32) -> Chunks {
+        Chunks { first: all - count, count, beyond: None }
+    }
 }
 
 impl Part {
@@ -218,15 +235,10 @@ impl Part {
             let planes = size.div_ceil(chip.core.lanes).max(1);
             planes.div_ceil(planes.div_ceil(chunks))
         };
-        let (kch, nch) = (even(spec.k, most.0.min(rows)), even(spec.n, most.1.min(cols)));
-        let beyond = |part: u32, all: u32| (part < all).then_some(all - 1);
+        let (k, n) = (even(spec.k, most.0.min(rows)), even(spec.n, most.1.min(cols)));
         match spec.rhs_form {
-            RhsForm::LanesN { .. } => {
-                Part { kch, nch, first_k: 0, first_n: cols - nch, fires: beyond(kch, rows), retires: None }
-            }
-            RhsForm::LanesK { .. } => {
-                Part { kch, nch, first_k: rows - kch, first_n: 0, fires: None, retires: beyond(nch, cols) }
-            }
+            RhsForm::LanesN { .. } => Part { k: Chunks::first(k, rows), n: Chunks::last(n, cols) },
+            RhsForm::LanesK { .. } => Part { k: Chunks::last(k, rows), n: Chunks::first(n, cols) },
         }
     }
 }
@@ -274,13 +286,17 @@ impl Staging {
             RhsForm::LanesN { k_stride } => Staging {
                 transposed: false,
                 stride: k_stride,
-                groups: groups(spec.k, part.kch),
-                chunks: part.nch,
+                groups: groups(spec.k, part.k.count),
+                chunks: part.n.count,
                 part,
             },
-            RhsForm::LanesK { n_stride } => {
-                Staging { transposed: true, stride: n_stride, groups: groups(spec.n, part.nch), chunks: part.kch, part }
-            }
+            RhsForm::LanesK { n_stride } => Staging {
+                transposed: true,
+                stride: n_stride,
+                groups: groups(spec.n, part.n.count),
+                chunks: part.k.count,
+                part,
+            },
         }
     }
 }

@@ -95,7 +95,7 @@ impl Context<'_> {
                     }
                     None => (st.at, skip),
                 };
-                for (&(at, mask), c) in st.lhs_like.iter().zip(s.part.first_k..) {
+                for (&(at, mask), c) in st.lhs_like.iter().zip(s.part.k.first..) {
                     self.each_slab(
                         b,
                         &|b, skip| self.load(b, &self.rhs, base, at, offset + skip, s.stride, mask),
@@ -119,7 +119,7 @@ impl Context<'_> {
                         None => (base, ChunkAt::Fixed((plane * self.rhs.plane) as i32)),
                     };
                     let at = if plane < g.planes_n { at } else { ChunkAt::Missing };
-                    let chunk = s.part.first_n + c;
+                    let chunk = s.part.n.first + c;
                     self.each_slab(
                         b,
                         &|b, skip| self.load(b, &self.rhs, base, at, skip, s.stride, mask),

@@ -30,7 +30,7 @@
 
 use super::choose::{Search, Tile, cuts};
 use super::format::Formats;
-use super::geometry::{Geometry, Part, Staging, aligned};
+use super::geometry::{Geometry, Staging, aligned};
 use super::segment::Segments;
 use super::setup::check_placement;
 use super::spec::{Array, Contraction, Dim, MxuError, Place};
@@ -342,7 +342,7 @@ impl Problem<'_> {
 
     /// Splits of k, and groups of a wide tile for each (0: all columns).
     fn splits(&self, ns: u32) -> Vec<(u32, u32)> {
-        let Part { kch, nch, .. } = self.staging.part;
+        let (kch, nch) = (self.staging.part.k.count, self.staging.part.n.count);
         let kt = self.geometry.planes_k.div_ceil(kch);
         let mut all = vec![(1, 0)];
         // Splits are whole tiles, and as long as each other. The last one may end in padding: along lanes that is there, rows of rhs
@@ -384,7 +384,7 @@ impl Problem<'_> {
         if counts.contains(&0) || tile.units > self.units || tile.rows > blocks.count {
             return Err(none());
         }
-        let planes = self.geometry.planes_n.div_ceil(tile.units.saturating_mul(self.staging.part.nch));
+        let planes = self.geometry.planes_n.div_ceil(tile.units.saturating_mul(self.staging.part.n.count));
         let split = tile.splits > 1 && self.splits(tile.units).iter().any(|s| s.0 == tile.splits);
         if tile.groups > planes || !split && (tile.splits, tile.groups) != (1, planes) {
             return Err(none());
@@ -419,7 +419,7 @@ impl Problem<'_> {
     /// A tiling with two windows of each operand that has a next block, without loops and estimate.
     fn untimed(&self, ns: u32, (outer, ob): (usize, u32), (ks, ng): (u32, u32)) -> Option<Tiling> {
         let (g, chip) = (self.geometry, self.chip);
-        let Part { kch, nch, .. } = self.staging.part;
+        let (kch, nch) = (self.staging.part.k.count, self.staging.part.n.count);
         if ns > 1 && ns * nch > g.planes_n {
             return None;
         }

@@ -18,21 +18,22 @@ fn parts_of_wide_arrays_are_what_a_contraction_fills() {
         let spec = Contraction::dot(1, [64, k, n], view(64, 1, 0), (view(2048, 1, 0), transposed), view(64, 1, 0));
         Staging::variants(&spec, chip).remove(0)
     };
-    assert_eq!(part(&chip, 300, 300, false).part.fires, None);
+    assert_eq!(part(&chip, 300, 300, false).part.k.beyond, None);
     chip.apply_sets(&["mxu.rows=1024", "mxu.cols=1024"].map(String::from)).expect("in range");
     let small = part(&chip, 64, 200, false);
     assert_eq!((small.groups, small.chunks), (8, 2));
-    let due = Part { kch: 1, nch: 2, first_k: 0, first_n: 6, fires: Some(7), retires: None };
+    let chunks = |first, count, beyond| Chunks { first, count, beyond };
+    let due = Part { k: chunks(0, 1, Some(7)), n: chunks(6, 2, None) };
     assert_eq!(small.part, due);
-    let due = Part { kch: 1, nch: 2, first_k: 7, first_n: 0, fires: None, retires: Some(7) };
+    let due = Part { k: chunks(7, 1, None), n: chunks(0, 2, Some(7)) };
     assert_eq!(part(&chip, 64, 200, true).part, due);
     // Two arrays deep and one wide: both are filled alike.
     let large = part(&chip, 1152, 1024, false).part;
-    assert_eq!((large.kch, large.nch, large.fires, large.first_n), (5, 8, Some(7), 0));
+    assert_eq!((large.k, large.n), (chunks(0, 5, Some(7)), chunks(0, 8, None)));
     // Smaller parts: half the columns, half the rows, and so on to a single chunk; of small ones there are few.
     let parts = |k, n| {
         let spec = Contraction::dot(1, [64, k, n], view(64, 1, 0), (view(2048, 1, 0), false), view(64, 1, 0));
-        let all = Staging::variants(&spec, &chip).into_iter().map(|s| (s.part.kch, s.part.nch));
+        let all = Staging::variants(&spec, &chip).into_iter().map(|s| (s.part.k.count, s.part.n.count));
         all.collect::<Vec<_>>()
     };
     assert_eq!(parts(1024, 1024), [(8, 8), (8, 4), (4, 4), (4, 2), (2, 2), (2, 1), (1, 1)]);

@@ -157,8 +157,8 @@ impl Context<'_> {
             let load = |b: &mut KernelBuilder, &(at, mask): &(ChunkAt, M)| {
                 self.load(b, &self.lhs, self.push.walk.vars[0], at, skip, stride, mask)
             };
-            let mut chunks: Vec<(V, u32)> = lhs.iter().zip(part.first_k..).map(|(c, n)| (load(b, c), n)).collect();
-            chunks.extend(part.fires.map(|last| (b.v_imm(0), last)));
+            let mut chunks: Vec<(V, u32)> = lhs.iter().zip(part.k.first..).map(|(c, n)| (load(b, c), n)).collect();
+            chunks.extend(part.k.beyond.map(|last| (b.v_imm(0), last)));
             for nx in 0..per {
                 chunks.iter().for_each(|&(v, c)| b.mxu_push(si * self.t.ns + kx * per + nx, v, c, format));
             }
