@@ -16,7 +16,7 @@ use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Module, Span};
 use systole_isa::chip::Part;
 use systole_isa::dma::HBM_GRANULE;
-use systole_isa::program::{Constant, DebugBuffer, DebugInfo, DebugKernel, DebugRange, SPILLED};
+use systole_isa::program::{Constant, DebugBuffer, DebugInfo, DebugKernel, DebugRange, MemoryUse, SPILLED};
 use systole_isa::{ChipConfig, Program, Space};
 use systole_passes::pipeline::PassOptions;
 
@@ -265,6 +265,10 @@ fn generated(
         last: DebugRange::NONE,
     });
     let spilled: Vec<DebugBuffer> = spills.collect();
+    let rows = match scheduled.spill_rows {
+        0 => plan.head.vmem_rows,
+        n => map.spill_base + n as u64,
+    };
     Ok(Program {
         name: plan.head.name.clone(),
         chip: plan.head.chip.clone(),
@@ -275,12 +279,7 @@ fn generated(
         constants,
         params: plan.params.clone(),
         results: plan.results.clone(),
-        hbm_bytes: plan.head.hbm_bytes,
-        vmem_bytes: match scheduled.spill_rows {
-            0 => plan.head.vmem_rows,
-            n => map.spill_base + n as u64,
-        } * chip.row_bytes(),
-        smem_words,
+        memory: MemoryUse { hbm_bytes: plan.head.hbm_bytes, vmem_bytes: rows * chip.row_bytes(), smem_words },
         traps: plan.head.traps.clone(),
         host_calls: code.host_calls,
         pod: plan.pod.shape.clone(),

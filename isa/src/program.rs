@@ -31,12 +31,8 @@ pub struct Program {
     pub params: Vec<HostArray>,
     /// As `params`, for the results.
     pub results: Vec<HostArray>,
-    /// HBM bytes in use, parameters and results included (code apart).
-    pub hbm_bytes: u64,
-    /// VMEM bytes and SMEM words in use.
-    pub vmem_bytes: u64,
-    /// SMEM words in use.
-    pub smem_words: u32,
+    /// What it takes of the memories.
+    pub memory: MemoryUse,
     /// Messages of `b.trap` codes.
     pub traps: Vec<String>,
     /// What `b.host` asks of the host.
@@ -45,6 +41,17 @@ pub struct Program {
     pub pod: PodShape,
     /// Where the code comes from.
     pub debug: DebugInfo,
+}
+
+/// What a program takes of the memories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryUse {
+    /// HBM bytes, parameters and results included (code apart).
+    pub hbm_bytes: u64,
+    /// VMEM bytes.
+    pub vmem_bytes: u64,
+    /// SMEM words.
+    pub smem_words: u32,
 }
 
 impl Program {

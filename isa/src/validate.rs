@@ -208,9 +208,9 @@ impl Program {
 
     fn check_memory(&self, chip: &ChipConfig) -> Result<(), ProgramError> {
         for (memory, need, have) in [
-            ("HBM", self.hbm_bytes, chip.device_hbm_bytes()),
-            ("VMEM", self.vmem_bytes, chip.vmem.bytes),
-            ("SMEM", self.smem_words as u64 * 4, chip.smem.bytes),
+            ("HBM", self.memory.hbm_bytes, chip.device_hbm_bytes()),
+            ("VMEM", self.memory.vmem_bytes, chip.vmem.bytes),
+            ("SMEM", self.memory.smem_words as u64 * 4, chip.smem.bytes),
         ] {
             if need > have {
                 return Err(ProgramError::Memory { memory, need, have });
@@ -244,8 +244,11 @@ impl Program {
             return wrong(format!("address {address} is no multiple of {HBM_GRANULE}"));
         }
         match address.checked_add(bytes) {
-            Some(end) if end <= self.hbm_bytes => Ok(()),
-            _ => wrong(format!("{bytes} bytes at {address} are outside the program's {} HBM bytes", self.hbm_bytes)),
+            Some(end) if end <= self.memory.hbm_bytes => Ok(()),
+            _ => wrong(format!(
+                "{bytes} bytes at {address} are outside the program's {} HBM bytes",
+                self.memory.hbm_bytes
+            )),
         }
     }
 

@@ -96,7 +96,7 @@ pub(crate) fn fits(program: &Program, devices: usize, mode: Mode) -> Result<(), 
     if mode == Mode::TimingOnly {
         return Ok(());
     }
-    let each = program.hbm_bytes.saturating_add(program.vmem_bytes);
+    let each = program.memory.hbm_bytes.saturating_add(program.memory.vmem_bytes);
     let many = if devices == 1 { "a device".to_string() } else { format!("{devices} devices") };
     let what = format!("running the program with its numbers (not for timing only) on {many}");
     memory::require(each.saturating_mul(devices as u64), &what)

@@ -84,15 +84,15 @@ impl<'s> Parser<'s> {
                 }
             }
             "hbm" => {
-                self.program.hbm_bytes = cursor.integer("bytes", 0, U64)? as u64;
+                self.program.memory.hbm_bytes = cursor.integer("bytes", 0, U64)? as u64;
                 self.stated.hbm = true;
             }
             "vmem" => {
-                self.program.vmem_bytes = cursor.integer("bytes", 0, U64)? as u64;
+                self.program.memory.vmem_bytes = cursor.integer("bytes", 0, U64)? as u64;
                 self.stated.vmem = true;
             }
             "smem" => {
-                self.program.smem_words = cursor.integer("words", 0, u32::MAX as i128)? as u32;
+                self.program.memory.smem_words = cursor.integer("words", 0, u32::MAX as i128)? as u32;
                 self.stated.smem = true;
             }
             "param" => {

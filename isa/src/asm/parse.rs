@@ -186,13 +186,13 @@ impl<'s> Parser<'s> {
         })?;
         self.program.bundles = self.bundles.len() as u32;
         if !self.stated.hbm {
-            self.program.hbm_bytes = self.hbm_end;
+            self.program.memory.hbm_bytes = self.hbm_end;
         }
         if !self.stated.vmem {
-            self.program.vmem_bytes = self.chip.vmem.bytes;
+            self.program.memory.vmem_bytes = self.chip.vmem.bytes;
         }
         if !self.stated.smem {
-            self.program.smem_words = self.chip.smem_words() as u32;
+            self.program.memory.smem_words = self.chip.smem_words() as u32;
         }
         self.program.decode(&self.chip).map_err(|e| {
             // Errors of the whole program have no place in its text.

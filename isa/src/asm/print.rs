@@ -62,7 +62,13 @@ pub fn disassemble(program: &Program, chip: &ChipConfig) -> Result<String, Progr
 fn header(program: &Program, chip: &ChipConfig, out: &mut String) {
     put!(out, ".program {}\n", quote(&program.name));
     put!(out, ".chip {}{}\n", quote(&program.chip), chip_sets(&program.chip, chip));
-    put!(out, ".hbm {}\n.vmem {}\n.smem {}\n", program.hbm_bytes, program.vmem_bytes, program.smem_words);
+    put!(
+        out,
+        ".hbm {}\n.vmem {}\n.smem {}\n",
+        program.memory.hbm_bytes,
+        program.memory.vmem_bytes,
+        program.memory.smem_words
+    );
     pod(program, out);
     for (directive, arrays) in [("param", &program.params), ("result", &program.results)] {
         arrays.iter().for_each(|a| host_array(directive, a, out));

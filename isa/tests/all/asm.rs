@@ -7,7 +7,7 @@ use systole_isa::inst::{Bundle, Inst};
 use systole_isa::opcodes::TABLE;
 use systole_isa::program::{
     Constant, DebugBuffer, DebugInfo, DebugKernel, DebugLine, DebugMember, DebugOp, DebugPlace, DebugRange, HostArray,
-    HostCall, HostCallKind, PodShape,
+    HostCall, HostCallKind, MemoryUse, PodShape,
 };
 use systole_isa::table::Kind;
 use systole_isa::topology::Topology;
@@ -49,7 +49,10 @@ fn what_is_not_said_has_a_default() {
     assert_eq!((chip.mxu.count, chip.clock_hz), (1, 2e9));
     assert_eq!((p.constants[0].address, p.params[0].address, p.params[1].address), (0, 512, 4096));
     assert_eq!(p.constants[0].bytes, [0, 0, 128, 63, 0, 0, 32, 64, 255, 255, 255, 255]);
-    assert_eq!((p.hbm_bytes, p.vmem_bytes, p.traps.len()), (4096 + p.params[1].layout.bytes(), chip.vmem.bytes, 1));
+    assert_eq!(
+        (p.memory.hbm_bytes, p.memory.vmem_bytes, p.traps.len()),
+        (4096 + p.params[1].layout.bytes(), chip.vmem.bytes, 1)
+    );
     let code = p.decode(&chip).expect("valid");
     assert_eq!(code[0][1], Inst::new(Op::SLi, &[2, 8]));
     check_round_trip(&p, &chip);
@@ -209,9 +212,7 @@ fn build((code, data, text, n, flags, real): Seeds) -> Program {
             host_dims: None,
             name: "a\"b\\\n\t\u{7f}".into(),
         }],
-        hbm_bytes: 1 << 24,
-        vmem_bytes: n[3] as u64 % (1 << 20),
-        smem_words: n[4] % 1000,
+        memory: MemoryUse { hbm_bytes: 1 << 24, vmem_bytes: n[3] as u64 % (1 << 20), smem_words: n[4] % 1000 },
         traps: vec![text.clone()],
         host_calls: vec![HostCall {
             kind: HostCallKind::ALL[n[1] as usize % 5],

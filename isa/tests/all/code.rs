@@ -5,7 +5,7 @@ use systole_isa::chip::PRESETS;
 use systole_isa::container::ContainerError;
 use systole_isa::encoding::{CodeError, Problem, layout};
 use systole_isa::opcodes::TABLE;
-use systole_isa::program::{Constant, DebugInfo, DebugLine, DebugOp, DebugRange, HostArray};
+use systole_isa::program::{Constant, DebugInfo, DebugLine, DebugOp, DebugRange, HostArray, MemoryUse};
 use systole_isa::table::{Kind, OpInfo};
 use systole_isa::*;
 
@@ -155,9 +155,7 @@ fn program(chip: &ChipConfig) -> Program {
         constants: vec![Constant { address: 0, bytes: vec![1, 2, 3] }],
         params: vec![array.clone()],
         results: vec![array],
-        hbm_bytes: 512 + layout.bytes(),
-        vmem_bytes: 4096,
-        smem_words: 3,
+        memory: MemoryUse { hbm_bytes: 512 + layout.bytes(), vmem_bytes: 4096, smem_words: 3 },
         traps: vec!["no".into()],
         debug: DebugInfo {
             source: "a.hlo".into(),
@@ -218,9 +216,9 @@ fn programs_that_do_not_fit_are_refused() {
         ("at most 4", |p| p.descs[0].dims = vec![DmaDim { count: 1, src_stride: 0, dst_stride: 0 }; 5]),
         ("a semaphore counts", |p| p.descs[0].dims[0].count = u32::MAX),
         ("beyond any memory", |p| p.descs[0].dims[0].src_stride = i64::MIN),
-        ("bytes of HBM", |p| p.hbm_bytes = 1 << 40),
-        ("bytes of VMEM", |p| p.vmem_bytes = 1 << 40),
-        ("bytes of SMEM", |p| p.smem_words = u32::MAX),
+        ("bytes of HBM", |p| p.memory.hbm_bytes = 1 << 40),
+        ("bytes of VMEM", |p| p.memory.vmem_bytes = 1 << 40),
+        ("bytes of SMEM", |p| p.memory.smem_words = u32::MAX),
         ("outside the program's", |p| p.params[0].address = u64::MAX / 512 * 512),
         ("no multiple", |p| p.constants[0].address = 1),
         ("permutation", |p| p.results[0].layout.minor_to_major = vec![0, 0]),

@@ -219,17 +219,17 @@ calls! {
         args.argument_size_in_bytes = inputs;
         args.output_size_in_bytes = outputs;
         args.alias_size_in_bytes = donated.map(|a| a.layout.bytes() as i64).sum();
-        args.temp_size_in_bytes = (p.hbm_bytes as i64 - inputs - outputs).max(0);
+        args.temp_size_in_bytes = (p.memory.hbm_bytes as i64 - inputs - outputs).max(0);
         args.host_generated_code_size_in_bytes = 0;
         args.host_argument_size_in_bytes = 0;
         args.host_output_size_in_bytes = 0;
         args.host_alias_size_in_bytes = 0;
         args.host_temp_size_in_bytes = 0;
-        args.peak_memory_in_bytes = p.hbm_bytes as i64;
-        args.total_size_in_bytes = p.hbm_bytes as i64;
-        args.total_allocation_bytes = p.hbm_bytes as i64;
+        args.peak_memory_in_bytes = p.memory.hbm_bytes as i64;
+        args.total_size_in_bytes = p.memory.hbm_bytes as i64;
+        args.total_allocation_bytes = p.memory.hbm_bytes as i64;
         args.indefinite_allocations = 0;
-        args.peak_unpadded_heap_bytes = p.hbm_bytes as i64;
+        args.peak_unpadded_heap_bytes = p.memory.hbm_bytes as i64;
     }
 
     executable_get_compile_options(args: ExecutableGetCompileOptionsArgs) {
