@@ -106,7 +106,6 @@ pub struct Device {
     /// Where it stands among its neighbours.
     pub coordinates: Vec<i64>,
     pub bytes: Arc<Usage>,
-    pub capacity: i64,
     /// The client that it belongs to, once that lives for good.
     pub(crate) client: OnceLock<&'static Client>,
 }
@@ -215,7 +214,6 @@ impl Client {
             debug: format!("systole:{id} ({})", chip.name),
             coordinates: coordinates(topology.as_ref(), id),
             bytes: Arc::new(Usage { limit: chip.hbm.bytes as i64, ..Usage::default() }),
-            capacity: chip.hbm.bytes as i64,
             client: OnceLock::new(),
         };
         let devices: Vec<Device> = (0..count as usize).map(device).collect();

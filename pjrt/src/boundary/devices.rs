@@ -175,7 +175,7 @@ calls! {
         args.num_allocs_is_set = true;
         args.largest_alloc_size = d.bytes.largest.load(Ordering::Relaxed);
         args.largest_alloc_size_is_set = true;
-        args.bytes_limit = d.capacity;
+        args.bytes_limit = d.bytes.limit;
         args.bytes_limit_is_set = true;
         args.bytes_reserved_is_set = false;
         args.peak_bytes_reserved_is_set = false;
