@@ -1,106 +1,73 @@
 //! The parts of Perfetto's and XProf's messages that are written, by hand: field numbers are those of the public formats.
 
+/// Messages: of each field its name and type, how it is written, and its number (of one of several: theirs).
+macro_rules! messages {
+    ($($(#[$about:meta])* $name:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty = [$($how:tt)+] $($tag:literal)? $(($($tags:literal),+))?,)+
+    })+) => { $(
+        $(#[$about])*
+        #[derive(Clone, PartialEq, prost::Message)]
+        pub struct $name {
+            $($(#[$doc])* #[prost($($how)+ $(, tag($tag))? $(, tags($($tags),+))?)] pub $field: $type,)+
+        }
+    )+ };
+}
+
 /// Perfetto's trace.
 pub mod perfetto {
-    use prost::{Message, Oneof};
+    use prost::Oneof;
 
-    #[derive(Clone, PartialEq, Message)]
-    pub struct Trace {
-        #[prost(message, repeated, tag = "1")]
-        pub packet: Vec<TracePacket>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct TracePacket {
-        #[prost(uint64, optional, tag = "8")]
-        pub timestamp: Option<u64>,
-        #[prost(uint32, optional, tag = "10")]
-        pub trusted_packet_sequence_id: Option<u32>,
-        #[prost(message, optional, tag = "11")]
-        pub track_event: Option<TrackEvent>,
-        #[prost(message, optional, tag = "12")]
-        pub interned_data: Option<InternedData>,
-        #[prost(uint32, optional, tag = "13")]
-        pub sequence_flags: Option<u32>,
-        #[prost(message, optional, tag = "60")]
-        pub track_descriptor: Option<TrackDescriptor>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct TrackDescriptor {
-        #[prost(uint64, optional, tag = "1")]
-        pub uuid: Option<u64>,
-        #[prost(string, optional, tag = "2")]
-        pub name: Option<String>,
-        #[prost(message, optional, tag = "3")]
-        pub process: Option<ProcessDescriptor>,
-        #[prost(uint64, optional, tag = "5")]
-        pub parent_uuid: Option<u64>,
-        #[prost(message, optional, tag = "8")]
-        pub counter: Option<CounterDescriptor>,
-        #[prost(int32, optional, tag = "11")]
-        pub child_ordering: Option<i32>,
-        #[prost(int32, optional, tag = "12")]
-        pub sibling_order_rank: Option<i32>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct ProcessDescriptor {
-        #[prost(int32, optional, tag = "1")]
-        pub pid: Option<i32>,
-        #[prost(string, optional, tag = "6")]
-        pub process_name: Option<String>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct CounterDescriptor {
-        #[prost(string, optional, tag = "6")]
-        pub unit_name: Option<String>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct InternedData {
-        #[prost(message, repeated, tag = "1")]
-        pub event_categories: Vec<Interned>,
-        #[prost(message, repeated, tag = "2")]
-        pub event_names: Vec<Interned>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct Interned {
-        #[prost(uint64, optional, tag = "1")]
-        pub iid: Option<u64>,
-        #[prost(string, optional, tag = "2")]
-        pub name: Option<String>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct TrackEvent {
-        #[prost(uint64, repeated, packed = "false", tag = "3")]
-        pub category_iids: Vec<u64>,
-        #[prost(message, repeated, tag = "4")]
-        pub debug_annotations: Vec<DebugAnnotation>,
-        /// 1 begin, 2 end, 4 counter.
-        #[prost(int32, optional, tag = "9")]
-        pub r#type: Option<i32>,
-        #[prost(uint64, optional, tag = "10")]
-        pub name_iid: Option<u64>,
-        #[prost(uint64, optional, tag = "11")]
-        pub track_uuid: Option<u64>,
-        #[prost(double, optional, tag = "44")]
-        pub double_counter_value: Option<f64>,
-        #[prost(fixed64, repeated, packed = "false", tag = "47")]
-        pub flow_ids: Vec<u64>,
-        #[prost(fixed64, repeated, packed = "false", tag = "48")]
-        pub terminating_flow_ids: Vec<u64>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct DebugAnnotation {
-        #[prost(string, optional, tag = "10")]
-        pub name: Option<String>,
-        #[prost(oneof = "AnnotationValue", tags = "3, 6")]
-        pub value: Option<AnnotationValue>,
+    messages! {
+        Trace {
+            packet: Vec<TracePacket> = [message, repeated] 1,
+        }
+        TracePacket {
+            timestamp: Option<u64> = [uint64, optional] 8,
+            trusted_packet_sequence_id: Option<u32> = [uint32, optional] 10,
+            track_event: Option<TrackEvent> = [message, optional] 11,
+            interned_data: Option<InternedData> = [message, optional] 12,
+            sequence_flags: Option<u32> = [uint32, optional] 13,
+            track_descriptor: Option<TrackDescriptor> = [message, optional] 60,
+        }
+        TrackDescriptor {
+            uuid: Option<u64> = [uint64, optional] 1,
+            name: Option<String> = [string, optional] 2,
+            process: Option<ProcessDescriptor> = [message, optional] 3,
+            parent_uuid: Option<u64> = [uint64, optional] 5,
+            counter: Option<CounterDescriptor> = [message, optional] 8,
+            child_ordering: Option<i32> = [int32, optional] 11,
+            sibling_order_rank: Option<i32> = [int32, optional] 12,
+        }
+        ProcessDescriptor {
+            pid: Option<i32> = [int32, optional] 1,
+            process_name: Option<String> = [string, optional] 6,
+        }
+        CounterDescriptor {
+            unit_name: Option<String> = [string, optional] 6,
+        }
+        InternedData {
+            event_categories: Vec<Interned> = [message, repeated] 1,
+            event_names: Vec<Interned> = [message, repeated] 2,
+        }
+        Interned {
+            iid: Option<u64> = [uint64, optional] 1,
+            name: Option<String> = [string, optional] 2,
+        }
+        TrackEvent {
+            category_iids: Vec<u64> = [uint64, repeated, packed = "false"] 3,
+            debug_annotations: Vec<DebugAnnotation> = [message, repeated] 4,
+            /// 1 begin, 2 end, 4 counter.
+            r#type: Option<i32> = [int32, optional] 9,
+            name_iid: Option<u64> = [uint64, optional] 10,
+            track_uuid: Option<u64> = [uint64, optional] 11,
+            double_counter_value: Option<f64> = [double, optional] 44,
+            flow_ids: Vec<u64> = [fixed64, repeated, packed = "false"] 47,
+            terminating_flow_ids: Vec<u64> = [fixed64, repeated, packed = "false"] 48,
+        }
+        DebugAnnotation {
+            name: Option<String> = [string, optional] 10,
+            value: Option<AnnotationValue> = [oneof = "AnnotationValue"] (3, 6),
+        }
     }
 
     #[derive(Clone, PartialEq, Oneof)]
@@ -114,65 +81,39 @@ pub mod perfetto {
 
 /// XProf's planes.
 pub mod xplane {
-    use prost::{Message, Oneof};
+    use prost::Oneof;
     use std::collections::BTreeMap;
 
-    #[derive(Clone, PartialEq, Message)]
-    pub struct XSpace {
-        #[prost(message, repeated, tag = "1")]
-        pub planes: Vec<XPlane>,
-        #[prost(string, repeated, tag = "4")]
-        pub hostnames: Vec<String>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct XPlane {
-        #[prost(int64, tag = "1")]
-        pub id: i64,
-        #[prost(string, tag = "2")]
-        pub name: String,
-        #[prost(message, repeated, tag = "3")]
-        pub lines: Vec<XLine>,
-        #[prost(btree_map = "int64, message", tag = "4")]
-        pub event_metadata: BTreeMap<i64, XEventMetadata>,
-        #[prost(btree_map = "int64, message", tag = "5")]
-        pub stat_metadata: BTreeMap<i64, XStatMetadata>,
-        #[prost(message, repeated, tag = "6")]
-        pub stats: Vec<XStat>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct XLine {
-        #[prost(int64, tag = "1")]
-        pub id: i64,
-        #[prost(string, tag = "2")]
-        pub name: String,
-        #[prost(int64, tag = "3")]
-        pub timestamp_ns: i64,
-        #[prost(message, repeated, tag = "4")]
-        pub events: Vec<XEvent>,
-        #[prost(int64, tag = "9")]
-        pub duration_ps: i64,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct XEvent {
-        #[prost(int64, tag = "1")]
-        pub metadata_id: i64,
-        #[prost(int64, tag = "2")]
-        pub offset_ps: i64,
-        #[prost(int64, tag = "3")]
-        pub duration_ps: i64,
-        #[prost(message, repeated, tag = "4")]
-        pub stats: Vec<XStat>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct XStat {
-        #[prost(int64, tag = "1")]
-        pub metadata_id: i64,
-        #[prost(oneof = "XValue", tags = "2, 3, 4, 5, 6, 7")]
-        pub value: Option<XValue>,
+    messages! {
+        XSpace {
+            planes: Vec<XPlane> = [message, repeated] 1,
+            hostnames: Vec<String> = [string, repeated] 4,
+        }
+        XPlane {
+            id: i64 = [int64] 1,
+            name: String = [string] 2,
+            lines: Vec<XLine> = [message, repeated] 3,
+            event_metadata: BTreeMap<i64, XEventMetadata> = [btree_map = "int64, message"] 4,
+            stat_metadata: BTreeMap<i64, XStatMetadata> = [btree_map = "int64, message"] 5,
+            stats: Vec<XStat> = [message, repeated] 6,
+        }
+        XLine {
+            id: i64 = [int64] 1,
+            name: String = [string] 2,
+            timestamp_ns: i64 = [int64] 3,
+            events: Vec<XEvent> = [message, repeated] 4,
+            duration_ps: i64 = [int64] 9,
+        }
+        XEvent {
+            metadata_id: i64 = [int64] 1,
+            offset_ps: i64 = [int64] 2,
+            duration_ps: i64 = [int64] 3,
+            stats: Vec<XStat> = [message, repeated] 4,
+        }
+        XStat {
+            metadata_id: i64 = [int64] 1,
+            value: Option<XValue> = [oneof = "XValue"] (2, 3, 4, 5, 6, 7),
+        }
     }
 
     #[derive(Clone, PartialEq, Oneof)]
@@ -191,44 +132,28 @@ pub mod xplane {
         Ref(u64),
     }
 
-    #[derive(Clone, PartialEq, Message)]
-    pub struct XEventMetadata {
-        #[prost(int64, tag = "1")]
-        pub id: i64,
-        #[prost(string, tag = "2")]
-        pub name: String,
-        #[prost(bytes = "vec", tag = "3")]
-        pub metadata: Vec<u8>,
-        #[prost(string, tag = "4")]
-        pub display_name: String,
-        #[prost(message, repeated, tag = "5")]
-        pub stats: Vec<XStat>,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct XStatMetadata {
-        #[prost(int64, tag = "1")]
-        pub id: i64,
-        #[prost(string, tag = "2")]
-        pub name: String,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct MemoryAccess {
-        /// 1 read, 2 write.
-        #[prost(int32, tag = "1")]
-        pub operation_type: i32,
-        /// 1 HBM.
-        #[prost(uint64, tag = "2")]
-        pub memory_space: u64,
-        #[prost(uint64, tag = "3")]
-        pub bytes_accessed: u64,
-    }
-
-    #[derive(Clone, PartialEq, Message)]
-    pub struct MemoryAccessBreakdown {
-        #[prost(message, repeated, tag = "1")]
-        pub memory_accessed: Vec<MemoryAccess>,
+    messages! {
+        XEventMetadata {
+            id: i64 = [int64] 1,
+            name: String = [string] 2,
+            metadata: Vec<u8> = [bytes = "vec"] 3,
+            display_name: String = [string] 4,
+            stats: Vec<XStat> = [message, repeated] 5,
+        }
+        XStatMetadata {
+            id: i64 = [int64] 1,
+            name: String = [string] 2,
+        }
+        MemoryAccess {
+            /// 1 read, 2 write.
+            operation_type: i32 = [int32] 1,
+            /// 1 HBM.
+            memory_space: u64 = [uint64] 2,
+            bytes_accessed: u64 = [uint64] 3,
+        }
+        MemoryAccessBreakdown {
+            memory_accessed: Vec<MemoryAccess> = [message, repeated] 1,
+        }
     }
 }
 
