@@ -295,7 +295,7 @@ fn training(all: &Published, page: &mut Page) {
         let c = chip(&r.chip);
         let prices = Prices::of(&c);
         let (e, _) = run(&c, &r.layer.text());
-        let flops = e.joules * 1e12 / e.pj_per_flop.unwrap_or(f64::INFINITY);
+        let flops = e.joules * 1e12 / e.flop.pj_per_flop.unwrap_or(f64::INFINITY);
         let per_flop = e.dynamic_joules / flops;
         let watts = energy::idle_power(&c, &prices) + per_flop * r.tflops * 1e12;
         let system = watts / prices.get(Cost::Supply) + prices.get(Cost::Board);

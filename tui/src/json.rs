@@ -23,7 +23,7 @@ pub fn data(app: &App) -> Value {
     let mut out = d.profile.report();
     let mut view = json!({
         "name": app.view.name(), "device": app.device, "from": app.from, "to": app.to, "cursor": app.cursor,
-        "filter": app.filter, "selected": app.selected(),
+        "filter": app.listing.filter, "selected": app.selected(),
     });
     let own = match app.view {
         View::Overview => overview(app, d),
@@ -127,7 +127,7 @@ fn operations(app: &App, d: &Data) -> Value {
     let Some(device) = d.device(app.device) else { return json!({}) };
     let names: Vec<&str> = app.rows().into_iter().map(|r| d.profile.row_name(&device.ops[r])).collect();
     let inside = app.drill.and_then(|i| device.ops.get(i)).map(|o| d.profile.row_name(o));
-    json!({"sort": app.sort.name(), "reverse": app.reverse, "operations": names, "inside": inside})
+    json!({"sort": app.listing.sort.name(), "reverse": app.listing.reverse, "operations": names, "inside": inside})
 }
 
 fn roofline(app: &App, d: &Data) -> Value {

@@ -43,16 +43,23 @@ pub struct EnergyReport {
     pub idle_power_w: f64,
     /// Average watts of a chip at the system's plug: regulators, NIC, fans, the host's share.
     pub system_power_w: f64,
+    #[serde(flatten)]
+    pub flop: FlopReport,
+    /// Joules by unit; they sum to `joules`.
+    pub units: BTreeMap<String, f64>,
+    /// Joules by what they are spent for; they sum to `joules`.
+    pub purposes: BTreeMap<String, f64>,
+}
+
+/// Energy of a useful flop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct FlopReport {
     /// Energy over useful flops; none without flops.
     pub pj_per_flop: Option<f64>,
     /// The least pJ per flop at the program's intensity.
     pub floor_pj_per_flop: Option<f64>,
     /// Useful flops per HBM byte.
     pub intensity: Option<f64>,
-    /// Joules by unit; they sum to `joules`.
-    pub units: BTreeMap<String, f64>,
-    /// Joules by what they are spent for; they sum to `joules`.
-    pub purposes: BTreeMap<String, f64>,
 }
 
 /// Area of a chip.
@@ -97,9 +104,11 @@ pub fn energy_report(
         peak_power_w: peaks.fold(power, f64::max),
         idle_power_w: idle,
         system_power_w: power / prices.get(Cost::Supply).max(0.01) + prices.get(Cost::Board),
-        pj_per_flop: (total_flops > 0.0).then(|| e.total() * 1e12 / total_flops),
-        floor_pj_per_flop: intensity.map(|i| energy::floor(chip, i, flops, &prices)),
-        intensity,
+        flop: FlopReport {
+            pj_per_flop: (total_flops > 0.0).then(|| e.total() * 1e12 / total_flops),
+            floor_pj_per_flop: intensity.map(|i| energy::floor(chip, i, flops, &prices)),
+            intensity,
+        },
         units: Unit::ALL.iter().map(|&u| (u.name().to_string(), e.unit(u))).collect(),
         purposes: Purpose::ALL.iter().map(|&p| (p.name().to_string(), e.purpose(p))).collect(),
     }
@@ -150,11 +159,11 @@ pub fn energy_page(e: &EnergyReport, a: &AreaReport, devices: u32) -> String {
         e.idle_power_w,
         e.peak_power_w
     );
-    if let Some(pj) = e.pj_per_flop {
+    if let Some(pj) = e.flop.pj_per_flop {
         text += &format!(", {pj:.2} pJ/flop");
     }
     text += &format!("\n  by unit: {}\n  by cause: {}\n", shares(&e.units), shares(&e.purposes));
-    if let (Some(f), Some(i)) = (e.floor_pj_per_flop, e.intensity) {
+    if let (Some(f), Some(i)) = (e.flop.floor_pj_per_flop, e.flop.intensity) {
         text += &format!("  at {i:.1} flop/byte the least is {f:.2} pJ/flop\n");
     }
     text += &format!(

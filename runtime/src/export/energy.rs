@@ -26,8 +26,8 @@ pub fn section(p: &Profile, out: &mut String) {
         ("idle", format!("{:.0} W", e.idle_power_w)),
         ("at the system's plug", format!("{:.0} W", e.system_power_w)),
     ];
-    facts.extend(e.pj_per_flop.map(|pj| ("energy of a flop", format!("{pj:.2} pJ"))));
-    facts.extend(e.floor_pj_per_flop.map(|pj| ("the least at its intensity", format!("{pj:.2} pJ"))));
+    facts.extend(e.flop.pj_per_flop.map(|pj| ("energy of a flop", format!("{pj:.2} pJ"))));
+    facts.extend(e.flop.floor_pj_per_flop.map(|pj| ("the least at its intensity", format!("{pj:.2} pJ"))));
     facts.push(("area of a chip", format!("{:.0} mm² ({:.0} to {:.0})", a.mm2, a.mm2_spread.low, a.mm2_spread.high)));
     for (k, v) in facts {
         put!(out, "<div><dt>{k}</dt><dd>{}</dd></div>", escape(&v));

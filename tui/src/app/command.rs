@@ -79,7 +79,7 @@ pub fn run(app: &mut App, line: &str) -> Result<Vec<Effect>, String> {
         }
         "sort" => {
             let found = Sort::ALL.into_iter().find(|s| !rest.is_empty() && s.name().starts_with(rest));
-            app.sort = found.ok_or_else(|| format!("no column `{rest}`"))?;
+            app.listing.sort = found.ok_or_else(|| format!("no column `{rest}`"))?;
         }
         "device" => {
             let n = number(rest)? as usize;
@@ -90,7 +90,7 @@ pub fn run(app: &mut App, line: &str) -> Result<Vec<Effect>, String> {
             app.device = n;
             return Ok(vec![Effect::Device(n)]);
         }
-        "filter" => app.filter = rest.to_string(),
+        "filter" => app.listing.filter = rest.to_string(),
         "set" => return app.set(rest),
         "unset" => app.sets.clear(),
         "run" => return Ok(vec![Effect::Rerun(app.sets.clone())]),

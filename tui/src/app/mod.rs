@@ -186,6 +186,15 @@ pub enum Help {
     Words,
 }
 
+/// Which rows lists have, and in what order.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    pub sort: Sort,
+    pub reverse: bool,
+    /// Rows with this text in them.
+    pub filter: String,
+}
+
 /// Everything that a frame is drawn from.
 #[derive(Clone, Debug)]
 pub struct App {
@@ -204,9 +213,7 @@ pub struct App {
     pub hover: Option<(usize, u64)>,
     /// Selected row of every view's list.
     pub selected: [usize; View::ALL.len()],
-    pub sort: Sort,
-    pub reverse: bool,
-    pub filter: String,
+    pub listing: Listing,
     pub input: Option<Input>,
     /// The operation whose inside is shown: index of its row.
     pub drill: Option<usize>,
@@ -239,9 +246,7 @@ impl App {
             cursor: 0,
             hover: None,
             selected: [0; View::ALL.len()],
-            sort: Sort::Cycles,
-            reverse: false,
-            filter: String::new(),
+            listing: Listing::default(),
             input: None,
             drill: None,
             help: Help::None,
@@ -268,9 +273,9 @@ impl App {
     pub fn rows(&self) -> Vec<usize> {
         let Some(data) = self.shown() else { return Vec::new() };
         let Some(d) = data.device(self.device) else { return Vec::new() };
-        let fits = |i: &usize| d.ops[*i].cycles > 0 && data.matches(&d.ops[*i], &self.filter);
+        let fits = |i: &usize| d.ops[*i].cycles > 0 && data.matches(&d.ops[*i], &self.listing.filter);
         let mut rows: Vec<usize> = (0..d.ops.len()).filter(fits).collect();
-        let most = |i: usize| match self.sort {
+        let most = |i: usize| match self.listing.sort {
             Sort::Cycles => d.ops[i].cycles as f64,
             Sort::Start | Sort::Name => 0.0,
             Sort::Flops => d.ops[i].flops,
@@ -279,14 +284,14 @@ impl App {
         };
         rows.sort_by(|&a, &b| {
             let (x, y) = (&d.ops[a], &d.ops[b]);
-            let first = match self.sort {
+            let first = match self.listing.sort {
                 Sort::Start => x.start.cmp(&y.start),
                 Sort::Name => data.profile.row_name(x).cmp(data.profile.row_name(y)),
                 Sort::Cycles | Sort::Flops | Sort::Bytes | Sort::Stalled => most(b).total_cmp(&most(a)),
             };
             first.then(x.start.cmp(&y.start)).then(a.cmp(&b))
         });
-        if self.reverse {
+        if self.listing.reverse {
             rows.reverse();
         }
         rows
@@ -301,7 +306,7 @@ impl App {
                 true => matches!(l.kind, LaneKind::Ops | LaneKind::Link(_)),
                 false => l.device == self.device,
             };
-            there && (self.filter.is_empty() || self.lane_name(l).contains(&self.filter))
+            there && (self.listing.filter.is_empty() || self.lane_name(l).contains(&self.listing.filter))
         };
         let mut lanes: Vec<usize> = (0..data.lanes.len()).filter(of).collect();
         if self.all_devices {

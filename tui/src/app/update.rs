@@ -170,7 +170,7 @@ fn typed(app: &mut App, key: Key) -> Vec<Effect> {
     match key.code {
         Code::Esc => {
             if input.kind == InputKind::Filter {
-                app.filter.clear();
+                app.listing.filter.clear();
                 app.clamp();
             }
             return Vec::new();
@@ -221,7 +221,7 @@ fn typed(app: &mut App, key: Key) -> Vec<Effect> {
         | Code::BackTab => {}
     }
     if input.kind == InputKind::Filter {
-        app.filter = input.text.clone();
+        app.listing.filter = input.text.clone();
         app.clamp();
     }
     app.input = Some(input);
@@ -255,8 +255,8 @@ fn press(app: &mut App, x: u16, y: u16, hits: &[HitBox]) -> Vec<Effect> {
             }
             app.selected[app.view as usize] = row;
         }
-        Some((_, Hit::Sort(s))) if app.sort == s => app.reverse = !app.reverse,
-        Some((_, Hit::Sort(s))) => app.sort = s,
+        Some((_, Hit::Sort(s))) if app.listing.sort == s => app.listing.reverse = !app.listing.reverse,
+        Some((_, Hit::Sort(s))) => app.listing.sort = s,
         Some((at, Hit::Time { from, to })) => app.cursor = cycle_at(at, x, from, to),
         Some((at, Hit::Lane { lane, from, to })) => {
             app.cursor = cycle_at(at, x, from, to);
@@ -320,10 +320,10 @@ fn act(app: &mut App, action: Action) -> Vec<Effect> {
         Action::Open => open(app),
         Action::Back => back(app),
         Action::Sort => {
-            let at = Sort::ALL.iter().position(|s| *s == app.sort).unwrap_or(0);
-            app.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
+            let at = Sort::ALL.iter().position(|s| *s == app.listing.sort).unwrap_or(0);
+            app.listing.sort = Sort::ALL[(at + 1) % Sort::ALL.len()];
         }
-        Action::Reverse => app.reverse = !app.reverse,
+        Action::Reverse => app.listing.reverse = !app.listing.reverse,
         Action::Pause | Action::Step(_) | Action::Faster | Action::Slower => effects = live(app, action),
         Action::Rerun if app.sets.is_empty() => app.message = "Enter changes a parameter first".into(),
         Action::Rerun => {
@@ -376,7 +376,7 @@ fn open(app: &mut App) {
             }
         }
         View::Stalls => {
-            app.sort = Sort::Stalled;
+            app.listing.sort = Sort::Stalled;
             app.view = View::Operations;
         }
         View::Chip => {
@@ -393,8 +393,8 @@ fn open(app: &mut App) {
 /// One step back.
 fn back(app: &mut App) {
     if app.drill.take().is_some() {
-    } else if !app.filter.is_empty() {
-        app.filter.clear();
+    } else if !app.listing.filter.is_empty() {
+        app.listing.filter.clear();
     } else if app.frozen.take().is_some() {
     } else {
         app.expand = false;

@@ -13,7 +13,7 @@ use systole_runtime::report::text::time;
 
 /// Parameters that fit the filter: key, value, meaning.
 pub fn params(app: &App) -> Vec<(String, String, String)> {
-    let fits = |p: &(String, String, String)| app.filter.is_empty() || p.0.contains(&app.filter);
+    let fits = |p: &(String, String, String)| app.listing.filter.is_empty() || p.0.contains(&app.listing.filter);
     all(app).into_iter().filter(fits).collect()
 }
 
@@ -81,7 +81,7 @@ fn sorted(parts: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
 
 /// Joules, watts and joules of a flop.
 fn power(e: &EnergyReport) -> String {
-    let flop = e.pj_per_flop.map_or(String::new(), |pj| format!(", {pj:.2} pJ/flop"));
+    let flop = e.flop.pj_per_flop.map_or(String::new(), |pj| format!(", {pj:.2} pJ/flop"));
     format!("{}{flop}, {:.0} W ({:.0} idle, {:.0} peak)", joules(e.joules), e.power_w, e.idle_power_w, e.peak_power_w)
 }
 

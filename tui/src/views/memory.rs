@@ -17,7 +17,7 @@ const NAMES: usize = 10;
 pub fn buffers(app: &App) -> Vec<Buffer> {
     let Some(data) = app.shown() else { return Vec::new() };
     let all = of_arrays(&data.profile).into_iter().flat_map(|m| live(&data.profile, m, app.cursor));
-    all.filter(|b| app.filter.is_empty() || b.name.contains(&app.filter)).cloned().collect()
+    all.filter(|b| app.listing.filter.is_empty() || b.name.contains(&app.listing.filter)).cloned().collect()
 }
 
 pub fn draw(app: &App, pen: &mut Pen<'_>) {

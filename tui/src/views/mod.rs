@@ -151,8 +151,8 @@ fn state(app: &App, pen: &mut Pen<'_>) {
     if app.frozen.is_some() {
         parts.push("frozen".into());
     }
-    if !app.filter.is_empty() {
-        parts.push(format!("filter: {}", app.filter));
+    if !app.listing.filter.is_empty() {
+        parts.push(format!("filter: {}", app.listing.filter));
     }
     if let Some(s) = app.speed {
         parts.push(format!("at most {s} cycles/s"));

@@ -26,8 +26,8 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(d) = data.device(app.device) else { return };
     let rows = app.rows();
     let place = if rows.is_empty() { 0 } else { app.selected().min(rows.len() - 1) + 1 };
-    let direction = if app.reverse { "↑" } else { "↓" };
-    let mut inner = pen.boxed(&format!("operations {place}/{} by {} {direction}", rows.len(), app.sort.name()));
+    let direction = if app.listing.reverse { "↑" } else { "↓" };
+    let mut inner = pen.boxed(&format!("operations {place}/{} by {} {direction}", rows.len(), app.listing.sort.name()));
     let w = inner.width();
     let chosen: Vec<usize> = if w < 100 { FEWER.to_vec() } else { (0..COLUMNS.len()).collect() };
     let fixed: usize = chosen.iter().map(|c| COLUMNS[*c].1 + 1).sum();
@@ -38,7 +38,7 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     for &c in &chosen {
         let title = cut(COLUMNS[c].0, width(c));
         let style = match COLUMNS[c].2 {
-            Some(s) if s == app.sort => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
+            Some(s) if s == app.listing.sort => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
             _ => Style::new().add_modifier(Modifier::BOLD),
         };
         if left(c) {

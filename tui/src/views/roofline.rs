@@ -170,7 +170,7 @@ fn metric_round(v: f64) -> String {
 fn table(app: &App, data: &Data, d: &DeviceMeta, pen: &mut Pen<'_>) {
     let p = &data.profile;
     let rows = app.rows();
-    let mut inner = pen.boxed(&format!("{} operations by {}", rows.len(), app.sort.name()));
+    let mut inner = pen.boxed(&format!("{} operations by {}", rows.len(), app.listing.sort.name()));
     let room = inner.height().saturating_sub(1);
     let first = scroll(app.selected(), room, rows.len());
     let name = inner.width().saturating_sub(55).clamp(10, 44);

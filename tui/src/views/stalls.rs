@@ -61,7 +61,8 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
     let Some(&cause) = causes.get(app.selected()) else { return };
     let mut panel = pen.part(0, rows, w, h - rows);
     let mut inner = panel.boxed(&format!("{}: {}", CAUSE_TABLE[cause].1, CAUSE_TABLE[cause].2));
-    let mut ops: Vec<&OpRow> = d.ops.iter().filter(|o| o.stall[cause] > 0 && data.matches(o, &app.filter)).collect();
+    let mut ops: Vec<&OpRow> =
+        d.ops.iter().filter(|o| o.stall[cause] > 0 && data.matches(o, &app.listing.filter)).collect();
     ops.sort_by_key(|o| (std::cmp::Reverse(o.stall[cause]), o.start));
     let name = inner.width().saturating_sub(46).clamp(12, 30);
     let bar = inner.width().saturating_sub(name + 40).min(60);
