@@ -160,15 +160,6 @@ impl<'m> Emit<'m> {
         self.origin.span
     }
 
-    /// Number of nodes emitted so far.
-    pub fn len(&self) -> usize {
-        self.nodes.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
     pub fn node(&self, id: NodeId) -> &Node {
         &self.nodes[id.index()]
     }
