@@ -87,24 +87,33 @@ const SOFTMAX: [&str; 5] = [
   ROOT r = f32[M,N] divide(p, sums)",
 ];
 
-/// Layer norm over rows: mean, variance, result.
-const LAYERNORM: [&str; 3] = [
-    "x = f32[M,N] parameter(0)
+/// The means of the rows of an array are the result.
+macro_rules! means {
+    ($array:literal) => {
+        concat!(
+            "
   zero = f32[] constant(0)
-  sum = f32[M] reduce(x, zero), dimensions={1}, to_apply=add
+  sum = f32[M] reduce(",
+            $array,
+            ", zero), dimensions={1}, to_apply=add
   n = f32[] constant(N)
   ns = f32[M] broadcast(n), dimensions={}
-  ROOT mean = f32[M] divide(sum, ns)",
-    "x = f32[M,N] parameter(0)
+  ROOT r = f32[M] divide(sum, ns)"
+        )
+    };
+}
+
+/// Layer norm over rows: mean, variance, result.
+const LAYERNORM: [&str; 3] = [
+    concat!("x = f32[M,N] parameter(0)", means!("x")),
+    concat!(
+        "x = f32[M,N] parameter(0)
   mean = f32[M] parameter(1)
   means = f32[M,N] broadcast(mean), dimensions={0}
   d = f32[M,N] subtract(x, means)
-  q = f32[M,N] multiply(d, d)
-  zero = f32[] constant(0)
-  sum = f32[M] reduce(q, zero), dimensions={1}, to_apply=add
-  n = f32[] constant(N)
-  ns = f32[M] broadcast(n), dimensions={}
-  ROOT var = f32[M] divide(sum, ns)",
+  q = f32[M,N] multiply(d, d)",
+        means!("q")
+    ),
     "x = f32[M,N] parameter(0)
   mean = f32[M] parameter(1)
   var = f32[M] parameter(2)

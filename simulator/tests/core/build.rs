@@ -30,6 +30,16 @@ pub fn i(op: Op, operands: &[i32]) -> Inst {
     Inst::new(op, operands)
 }
 
+/// Cycles of a program of these instructions, one a bundle, on the tiny chip.
+pub fn cycles_of(insts: &[(Op, &[i32])]) -> u64 {
+    let mut p = Build::default();
+    for (op, operands) in insts {
+        p.one(*op, operands);
+    }
+    p.halt();
+    p.cycles(&tiny())
+}
+
 impl Build {
     /// Appends a bundle; returns its index.
     pub fn b(&mut self, insts: &[Inst]) -> i32 {

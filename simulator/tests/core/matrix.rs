@@ -145,37 +145,24 @@ fn integer_formats_accumulate_in_s32() {
 fn a_push_goes_through_queue_array_and_fifo() {
     // Push issues at 0 and enters at 1; four rows take four cycles, the last enters at 4; its result is there at
     // 4 + 8 + 8 + 4 = 24. The pop issues then, halt at 25.
-    let mut p = Build::default();
-    p.one(Op::MPush, &[0, 1, 0, 0]);
-    p.one(Op::MPop, &[2, 0, 0]);
-    p.halt();
-    assert_eq!(p.cycles(&tiny()), 26);
+    assert_eq!(cycles_of(&[(Op::MPush, &[0, 1, 0, 0]), (Op::MPop, &[2, 0, 0])]), 26);
 }
 
 #[test]
 fn pushes_wait_for_room_in_the_queue() {
     // The queue holds 4 pushes. They enter at 1, 5, 9, ...; push n issues no earlier than push n - 4 enters:
     // 0 1 2 3 4(1) 5(5) 9 13 17 21; halt at 22.
-    let mut p = Build::default();
-    for _ in 0..10 {
-        p.one(Op::MPush, &[0, 1, 0, 0]);
-    }
-    p.halt();
-    assert_eq!(p.cycles(&tiny()), 23);
+    let push: (Op, &[i32]) = (Op::MPush, &[0, 1, 0, 0]);
+    assert_eq!(cycles_of(&[push; 10]), 23);
 }
 
 #[test]
 fn a_latch_waits_for_weights_and_rows() {
     // Stages issue at 0 and 1 (4 rows each at one row a cycle): complete at 1 + 8 = 9. The latch follows; the push
     // enters at 9, last row at 12, result at 32. Halt at 33.
-    let mut p = Build::default();
-    p.one(Op::MStage, &[0, 1, 0, 0]);
-    p.one(Op::MStage, &[0, 1, 0, 0]);
-    p.one(Op::MLatch, &[0]);
-    p.one(Op::MPush, &[0, 1, 0, 0]);
-    p.one(Op::MPop, &[2, 0, 0]);
-    p.halt();
-    assert_eq!(p.cycles(&tiny()), 34);
+    let stage: (Op, &[i32]) = (Op::MStage, &[0, 1, 0, 0]);
+    let rest: [(Op, &[i32]); 3] = [(Op::MLatch, &[0]), (Op::MPush, &[0, 1, 0, 0]), (Op::MPop, &[2, 0, 0])];
+    assert_eq!(cycles_of(&[&[stage; 2][..], &rest].concat()), 34);
 }
 
 #[test]

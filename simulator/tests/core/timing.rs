@@ -66,14 +66,7 @@ fn a_long_operation_keeps_its_only_unit() {
 #[test]
 fn sines_cost_their_range_reduction() {
     // Two of one kind, then their result is read: an interval and a latency.
-    let time = |op| {
-        let mut p = Build::default();
-        p.one(op, &[1, 0]);
-        p.one(op, &[2, 0]);
-        p.one(Op::VMov, &[3, 2]);
-        p.halt();
-        p.cycles(&tiny())
-    };
+    let time = |op| cycles_of(&[(op, &[1, 0]), (op, &[2, 0]), (Op::VMov, &[3, 2])]);
     // Exp: 0, 2, read at 14, halt at 15. Sin: 0, 12, read at 62, halt at 63.
     assert_eq!(time(Op::EExp), 16);
     for op in [Op::ESin, Op::ECos] {
