@@ -4,7 +4,7 @@ use super::program::{ELEMENTS, Facts, Gen, Instr};
 use super::{calls, elementwise, movement, numeric};
 use systole_compiler::eval::Tensor;
 use systole_compiler::eval::scalar::Scalar;
-use systole_compiler::graph::Unary;
+use systole_compiler::graph::{Binary, Unary};
 use systole_isa::DType;
 use systole_runtime::Array;
 
@@ -28,21 +28,15 @@ const fn structured(opcode: &'static str, make: Make) -> Row {
     Row { opcode, make, structured: true }
 }
 
-/// All opcodes of programs for one device without host queues: the table of unary operations, and [`OTHERS`].
+/// All opcodes of programs for one device without host queues: the tables of elementwise operations, and [`OTHERS`].
 pub fn rows() -> Vec<Row> {
     let unary = Unary::ALL.iter().map(|u| row(u.name(), elementwise::unary));
-    unary.chain(OTHERS.iter().copied()).collect()
+    let binary = Binary::ALL.iter().map(|b| row(b.name(), elementwise::binary));
+    unary.chain(binary).chain(OTHERS.iter().copied()).collect()
 }
 
 #[rustfmt::skip]
 const OTHERS: &[Row] = &[
-                                        row("complex", elementwise::complex),
-    row("add", elementwise::binary), row("subtract", elementwise::binary), row("multiply", elementwise::binary),
-    row("divide", elementwise::binary), row("remainder", elementwise::binary), row("maximum", elementwise::binary),
-    row("minimum", elementwise::binary), row("power", elementwise::binary), row("atan2", elementwise::binary),
-    row("and", elementwise::logical), row("or", elementwise::logical), row("xor", elementwise::logical),
-    row("shift-left", elementwise::shift), row("shift-right-arithmetic", elementwise::shift),
-    row("shift-right-logical", elementwise::shift),
     row("compare", elementwise::compare), row("select", elementwise::select), row("clamp", elementwise::clamp),
     row("convert", elementwise::convert), row("bitcast-convert", elementwise::bitcast),
     row("reduce-precision", elementwise::reduce_precision), row("map", calls::map), row("iota", movement::iota),

@@ -1,7 +1,7 @@
 //! Elementwise operations: the scalar function of an operation on its element types, and its use over arrays.
 
 use super::super::error::{Fault, malformed};
-use super::super::scalar::{self, Scalar, complex, convert, float, integer};
+use super::super::scalar::{self, Scalar, binary, complex, convert, float, integer};
 use super::super::value::Tensor;
 use systole_hlo::graph::{Binary, Direction, Op, Order, Unary};
 use systole_isa::{DType, dtype::DTypeClass};
@@ -39,10 +39,10 @@ impl Kernel {
             Op::Unary(u) => unary(*u, ty)?,
             Op::Binary(Binary::Complex) => Kernel::MakeComplex,
             Op::Binary(b) => match ty.class() {
-                DTypeClass::Float => Kernel::Float2 { f: float::binary(*b)?, ty },
-                DTypeClass::Complex => Kernel::Complex2 { f: complex::binary(*b)?, ty },
+                DTypeClass::Float => Kernel::Float2 { f: binary::float(*b)?, ty },
+                DTypeClass::Complex => Kernel::Complex2 { f: binary::complex(*b)?, ty },
                 DTypeClass::Pred | DTypeClass::Signed | DTypeClass::Unsigned => {
-                    Kernel::Int2 { f: integer::binary(*b)?, ty }
+                    Kernel::Int2 { f: binary::integer(*b)?, ty }
                 }
             },
             Op::Compare { direction, order } => Kernel::Compare { direction: *direction, order: *order, ty },
@@ -101,13 +101,15 @@ impl Kernel {
 fn unary(op: Unary, ty: DType) -> Option<Kernel> {
     Some(match (op, ty.class()) {
         (Unary::IsFinite, DTypeClass::Float) => Kernel::IsFinite,
-        (_, DTypeClass::Float) => Kernel::Float1 { f: float::unary(op)?, ty, keep: float::keeps_subnormals(op) },
+        (_, DTypeClass::Float) => {
+            Kernel::Float1 { f: scalar::unary::float(op)?, ty, keep: float::keeps_subnormals(op) }
+        }
         (Unary::Abs, DTypeClass::Complex) => Kernel::ComplexAbs { ty },
         (Unary::Real, DTypeClass::Complex) => Kernel::Real,
         (Unary::Imag, DTypeClass::Complex) => Kernel::Imag,
-        (_, DTypeClass::Complex) => Kernel::Complex1 { f: complex::unary(op)?, ty },
+        (_, DTypeClass::Complex) => Kernel::Complex1 { f: scalar::unary::complex(op)?, ty },
         (_, DTypeClass::Pred | DTypeClass::Signed | DTypeClass::Unsigned) => {
-            Kernel::Int1 { f: integer::unary(op)?, ty }
+            Kernel::Int1 { f: scalar::unary::integer(op)?, ty }
         }
     })
 }
@@ -139,8 +141,8 @@ fn compare(direction: Direction, order: Order, ty: DType, a: Scalar, b: Scalar) 
 /// `min(max(low, x), high)`.
 fn clamp(ty: DType, low: Scalar, x: Scalar, high: Scalar) -> Scalar {
     let apply = |op, a, b| match ty.is_float() {
-        true => float::binary(op).map(|f| Scalar::F(float2(f, ty, Scalar::float(a), Scalar::float(b)))),
-        false => integer::binary(op).map(|f| Scalar::I(f(ty, Scalar::int(a), Scalar::int(b)))),
+        true => binary::float(op).map(|f| Scalar::F(float2(f, ty, Scalar::float(a), Scalar::float(b)))),
+        false => binary::integer(op).map(|f| Scalar::I(f(ty, Scalar::int(a), Scalar::int(b)))),
     };
     let max = apply(Binary::Max, x, low).unwrap_or(x);
     apply(Binary::Min, max, high).unwrap_or(max)

@@ -85,7 +85,7 @@ fn reduce_floats(t: &Tensor, init: &Tensor, op: Binary, steps: &[isize], out_dim
         let s = a + b;
         if s.abs() > limit { f64::INFINITY.copysign(s) } else { s }
     };
-    let other = scalar::float::binary(op).unwrap_or(|a, _| a);
+    let other = scalar::binary::float(op).unwrap_or(|a, _| a);
     let apply = |a: f64, b: f64| if wide_sum { add(a, b) } else { scalar::finish(t.dtype, other(a, b)) };
     let own = signed(&strides(&t.dims));
     let step = steps.last().copied().unwrap_or(0);

@@ -72,7 +72,7 @@ pub(in super::super) fn reduce_window(
         return Ok(done);
     }
     if let (Some(op), true, 1) = (body.binary(), first.dtype.is_float(), n)
-        && let Some(f) = scalar::float::binary(op)
+        && let Some(f) = scalar::binary::float(op)
     {
         return Ok(vec![window_floats(first, inits[0], window, f)?]);
     }

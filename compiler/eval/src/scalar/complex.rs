@@ -1,7 +1,6 @@
 //! Complex arithmetic, in pairs of `f64`; the caller flushes operands and rounds results.
 
-use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, Function, Signs, UnaryKind};
-use systole_hlo::graph::{Binary, Unary};
+use systole_hlo::graph::elementwise::{Arithmetic, Signs};
 
 /// A complex number: real and imaginary part.
 pub type Complex = (f64, f64);
@@ -10,62 +9,22 @@ pub type ComplexUnary = fn(Complex) -> Complex;
 /// A complex operation of two operands.
 pub type ComplexBinary = fn(Complex, Complex) -> Complex;
 
-/// The operation on complex numbers with a complex result, if it is defined there.
-pub fn unary(op: Unary) -> Option<ComplexUnary> {
-    Some(match op.kind() {
-        UnaryKind::Function(f) => match f {
-            Function::Exp => exp,
-            Function::Expm1 => expm1,
-            Function::Log => log,
-            Function::Log1p => log1p,
-            Function::Sin => |(a, b)| (libm::sin(a) * libm::cosh(b), libm::cos(a) * libm::sinh(b)),
-            Function::Cos => |(a, b)| (libm::cos(a) * libm::cosh(b), -(libm::sin(a) * libm::sinh(b))),
-            Function::Sinh => |(a, b)| (libm::sinh(a) * libm::cos(b), libm::cosh(a) * libm::sin(b)),
-            Function::Cosh => |(a, b)| (libm::cosh(a) * libm::cos(b), libm::sinh(a) * libm::sin(b)),
-            Function::Tan => |(a, b)| {
-                let (re, im) = tanh((-b, a));
-                (im, -re)
-            },
-            Function::Tanh => tanh,
-            Function::Sqrt => sqrt,
-            Function::Rsqrt => rsqrt,
-            Function::Cbrt => |z| pow(z, (1.0 / 3.0, 0.0)),
-            Function::Logistic => |(a, b)| {
-                let (re, im) = exp((-a, -b));
-                div((1.0, 0.0), (1.0 + re, im))
-            },
-            Function::Asin => |z| rotate_back(asinh(rotate(z))),
-            Function::Asinh => asinh,
-            Function::Atan => |z| rotate_back(atanh(rotate(z))),
-            Function::Atanh => atanh,
-            Function::Acos => |z| {
-                let (re, im) = rotate_back(asinh(rotate(z)));
-                (std::f64::consts::FRAC_PI_2 - re, -im)
-            },
-            Function::Acosh => acosh,
-        },
-        UnaryKind::Signs(Signs::Neg) => |(a, b)| (-a, -b),
-        UnaryKind::Signs(Signs::Sign) => sign,
-        UnaryKind::Signs(Signs::Abs)
-        | UnaryKind::RealFunction(_)
-        | UnaryKind::Rounding(_)
-        | UnaryKind::Part(_)
-        | UnaryKind::Test(_)
-        | UnaryKind::Count(_)
-        | UnaryKind::Logic(_) => return None,
-    })
+/// What touches the sign only, with a complex result.
+pub(super) fn signs(op: Signs) -> Option<ComplexUnary> {
+    match op {
+        Signs::Abs => None,
+        Signs::Neg => Some(|(a, b)| (-a, -b)),
+        Signs::Sign => Some(sign),
+    }
 }
 
-/// The operation on complex numbers with a complex result, if it is defined there.
-pub fn binary(op: Binary) -> Option<ComplexBinary> {
-    let BinaryKind::Arithmetic(op) = op.kind() else { return None };
+/// Arithmetic of two numbers, if it is defined.
+pub(super) fn arithmetic(op: Arithmetic) -> Option<ComplexBinary> {
     Some(match op {
         Arithmetic::Add => |a, b| (a.0 + b.0, a.1 + b.1),
         Arithmetic::Sub => |a, b| (a.0 - b.0, a.1 - b.1),
         Arithmetic::Mul => mul,
         Arithmetic::Div => div,
-        Arithmetic::Pow => pow,
-        Arithmetic::Atan2 => atan2,
         Arithmetic::Max => |a, b| if a.0 > b.0 || a.0 == b.0 && a.1 > b.1 { a } else { b },
         Arithmetic::Min => |a, b| if a.0 < b.0 || a.0 == b.0 && a.1 < b.1 { a } else { b },
         Arithmetic::Rem => return None,
@@ -78,12 +37,12 @@ pub fn abs(z: Complex) -> f64 {
 }
 
 /// Multiplication by i.
-fn rotate((a, b): Complex) -> Complex {
+pub(super) fn rotate((a, b): Complex) -> Complex {
     (-b, a)
 }
 
 /// Multiplication by −i.
-fn rotate_back((a, b): Complex) -> Complex {
+pub(super) fn rotate_back((a, b): Complex) -> Complex {
     (b, -a)
 }
 
@@ -127,7 +86,7 @@ fn div_special(a: Complex, b: Complex) -> Complex {
     (f64::NAN, f64::NAN)
 }
 
-fn exp((a, b): Complex) -> Complex {
+pub(super) fn exp((a, b): Complex) -> Complex {
     let e = libm::exp(a);
     if b == 0.0 {
         return (e, b);
@@ -135,18 +94,18 @@ fn exp((a, b): Complex) -> Complex {
     (e * libm::cos(b), e * libm::sin(b))
 }
 
-fn expm1((a, b): Complex) -> Complex {
+pub(super) fn expm1((a, b): Complex) -> Complex {
     // e^a cos b - 1 = expm1(a) cos b - 2 sin²(b/2), exact near zero.
     let half = libm::sin(b / 2.0);
     let im = if b == 0.0 { b } else { libm::exp(a) * libm::sin(b) };
     (libm::expm1(a) * libm::cos(b) - 2.0 * half * half, im)
 }
 
-fn log((a, b): Complex) -> Complex {
+pub(super) fn log((a, b): Complex) -> Complex {
     (libm::log(abs((a, b))), libm::atan2(b, a))
 }
 
-fn log1p((a, b): Complex) -> Complex {
+pub(super) fn log1p((a, b): Complex) -> Complex {
     // |1 + z|² - 1 = a (2 + a) + b², exact near zero.
     let re = if a.abs() < 0.5 && b.abs() < 0.5 {
         libm::log1p(a * (2.0 + a) + b * b) / 2.0
@@ -156,7 +115,7 @@ fn log1p((a, b): Complex) -> Complex {
     (re, libm::atan2(b, 1.0 + a))
 }
 
-fn tanh((a, b): Complex) -> Complex {
+pub(super) fn tanh((a, b): Complex) -> Complex {
     if b == 0.0 || a.is_infinite() {
         return (libm::tanh(a), 0f64.copysign(b));
     }
@@ -200,7 +159,7 @@ fn root((a, b): Complex) -> Complex {
     }
 }
 
-fn rsqrt(z: Complex) -> Complex {
+pub(super) fn rsqrt(z: Complex) -> Complex {
     if z == (0.0, 0.0) {
         return (f64::INFINITY, f64::NAN);
     }
@@ -220,7 +179,7 @@ fn sign(z: Complex) -> Complex {
 }
 
 /// The principal power; zero to zero is one, zero to a positive real is zero.
-fn pow(z: Complex, (c, d): Complex) -> Complex {
+pub(super) fn pow(z: Complex, (c, d): Complex) -> Complex {
     if (c, d) == (0.0, 0.0) || z == (1.0, 0.0) {
         return (1.0, 0.0);
     }
@@ -234,14 +193,14 @@ fn pow(z: Complex, (c, d): Complex) -> Complex {
 }
 
 /// −i log((x + i y) / sqrt(x² + y²)).
-fn atan2(y: Complex, x: Complex) -> Complex {
+pub(super) fn atan2(y: Complex, x: Complex) -> Complex {
     let (xx, yy) = (mul(x, x), mul(y, y));
     let norm = root((xx.0 + yy.0, xx.1 + yy.1));
     rotate_back(log(div((x.0 - y.1, x.1 + y.0), norm)))
 }
 
 /// The inverse hyperbolic sine, from the stable form of W. Kahan.
-fn asinh(z: Complex) -> Complex {
+pub(super) fn asinh(z: Complex) -> Complex {
     // asinh z = i asin(-i z); asin w = (atan(re / Re(s1 s2)), asinh(Im(conj(s1) s2))), s1 = sqrt(1-w), s2 = sqrt(1+w).
     let w = rotate_back(z);
     let (s1, s2) = (root((1.0 - w.0, -w.1)), root((1.0 + w.0, w.1)));
@@ -250,12 +209,12 @@ fn asinh(z: Complex) -> Complex {
     rotate((re, im))
 }
 
-fn acosh(z: Complex) -> Complex {
+pub(super) fn acosh(z: Complex) -> Complex {
     let (s1, s2) = (root((z.0 - 1.0, z.1)), root((z.0 + 1.0, z.1)));
     (libm::asinh(mul((s1.0, -s1.1), s2).0), 2.0 * libm::atan2(s1.1, s2.0))
 }
 
-fn atanh(z: Complex) -> Complex {
+pub(super) fn atanh(z: Complex) -> Complex {
     // Parts of ½ (log1p(z) - log1p(-z)).
     let (p, m) = (log1p(z), log1p((-z.0, -z.1)));
     ((p.0 - m.0) / 2.0, (p.1 - m.1) / 2.0)

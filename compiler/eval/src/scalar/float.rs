@@ -1,8 +1,7 @@
 //! Real float arithmetic, in `f64`; the caller flushes operands and rounds results.
 
-use super::special;
-use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind};
-use systole_hlo::graph::{Binary, Direction, Order, Unary};
+use systole_hlo::graph::elementwise::{Arithmetic, Part, Rounding, Signs};
+use systole_hlo::graph::{Direction, Order, Unary};
 use systole_isa::DType;
 
 /// A float operation of two operands.
@@ -10,42 +9,31 @@ pub type FloatBinary = fn(f64, f64) -> f64;
 /// A float operation of one operand.
 pub type FloatUnary = fn(f64) -> f64;
 
-/// The operation on floats with a float result, if it is defined there.
-pub fn unary(op: Unary) -> Option<FloatUnary> {
-    Some(match op {
-        Unary::Abs => f64::abs,
-        Unary::Neg => |x| -x,
-        Unary::Real => |x| x,
-        Unary::Imag => |_| 0.0,
-        Unary::Acos => libm::acos,
-        Unary::Acosh => libm::acosh,
-        Unary::Asin => libm::asin,
-        Unary::Asinh => libm::asinh,
-        Unary::Atan => libm::atan,
-        Unary::Atanh => libm::atanh,
-        Unary::Cbrt => libm::cbrt,
-        Unary::Ceil => f64::ceil,
-        Unary::Cos => libm::cos,
-        Unary::Cosh => libm::cosh,
-        Unary::Erf => libm::erf,
-        Unary::ErfInv => special::erf_inv,
-        Unary::Exp => libm::exp,
-        Unary::Expm1 => libm::expm1,
-        Unary::Floor => f64::floor,
-        Unary::Log => libm::log,
-        Unary::Log1p => libm::log1p,
-        Unary::Logistic => |x| 1.0 / (1.0 + libm::exp(-x)),
-        Unary::RoundAfz => f64::round,
-        Unary::RoundEven => f64::round_ties_even,
-        Unary::Rsqrt => |x| 1.0 / x.sqrt(),
-        Unary::Sign => sign,
-        Unary::Sin => libm::sin,
-        Unary::Sinh => libm::sinh,
-        Unary::Sqrt => f64::sqrt,
-        Unary::Tan => libm::tan,
-        Unary::Tanh => libm::tanh,
-        Unary::Clz | Unary::IsFinite | Unary::Not | Unary::Popcnt => return None,
-    })
+/// To a whole number.
+pub(super) fn rounding(op: Rounding) -> FloatUnary {
+    match op {
+        Rounding::Ceil => f64::ceil,
+        Rounding::Floor => f64::floor,
+        Rounding::RoundAfz => f64::round,
+        Rounding::RoundEven => f64::round_ties_even,
+    }
+}
+
+/// What touches the sign only.
+pub(super) fn signs(op: Signs) -> FloatUnary {
+    match op {
+        Signs::Abs => f64::abs,
+        Signs::Neg => |x| -x,
+        Signs::Sign => sign,
+    }
+}
+
+/// Parts of a real number.
+pub(super) fn part(op: Part) -> FloatUnary {
+    match op {
+        Part::Real => |x| x,
+        Part::Imag => |_| 0.0,
+    }
 }
 
 /// Whether the operation only moves bits, so that subnormals pass through it.
@@ -58,10 +46,9 @@ fn sign(x: f64) -> f64 {
     if x == 0.0 || x.is_nan() { x } else { 1f64.copysign(x) }
 }
 
-/// The operation on floats with a float result, if it is defined there.
-pub fn binary(op: Binary) -> Option<FloatBinary> {
-    let BinaryKind::Arithmetic(op) = op.kind() else { return None };
-    Some(match op {
+/// Arithmetic of two numbers.
+pub(super) fn arithmetic(op: Arithmetic) -> FloatBinary {
+    match op {
         Arithmetic::Add => |a, b| a + b,
         Arithmetic::Sub => |a, b| a - b,
         Arithmetic::Mul => |a, b| a * b,
@@ -69,9 +56,7 @@ pub fn binary(op: Binary) -> Option<FloatBinary> {
         Arithmetic::Rem => |a, b| a % b,
         Arithmetic::Max => max,
         Arithmetic::Min => min,
-        Arithmetic::Pow => libm::pow,
-        Arithmetic::Atan2 => libm::atan2,
-    })
+    }
 }
 
 /// The larger, NaN if either is, `+0` above `-0`.

@@ -1,15 +1,15 @@
 //! Integer and pred arithmetic, in `i64` of which the type's bits count.
 
-use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
-use systole_hlo::graph::{Binary, Direction, Unary};
+use systole_hlo::graph::Direction;
+use systole_hlo::graph::elementwise::{Arithmetic, Integer, Logic, Signs};
 use systole_isa::{DType, dtype::DTypeClass};
 
-/// An integer operation of two operands.
+/// An integer operation of two operands; its result still needs [`wrap`].
 pub type IntBinary = fn(DType, i64, i64) -> i64;
-/// An integer operation of one operand.
+/// An integer operation of one operand; its result still needs [`wrap`].
 pub type IntUnary = fn(DType, i64) -> i64;
 
-fn is_signed(t: DType) -> bool {
+pub(super) fn is_signed(t: DType) -> bool {
     t.class() == DTypeClass::Signed
 }
 
@@ -23,55 +23,56 @@ pub fn wrap(t: DType, v: i64) -> i64 {
     }
 }
 
-/// The operation on integers, if it is defined there. Results still need [`wrap`].
-pub fn unary(op: Unary) -> Option<IntUnary> {
-    Some(match op.kind() {
-        UnaryKind::Signs(Signs::Abs) => |t, x| if is_signed(t) { x.wrapping_abs() } else { x },
-        UnaryKind::Signs(Signs::Neg) => |_, x| x.wrapping_neg(),
-        UnaryKind::Signs(Signs::Sign) => |t, x| if is_signed(t) { x.signum() } else { (x != 0) as i64 },
-        UnaryKind::Logic(Logic::Not) => |t, x| if t == DType::Pred { 1 - x } else { !x },
-        // XLA counts the sign-extended byte of a type of fewer bits.
-        UnaryKind::Count(Count::Popcnt) => {
-            |t, x| unsigned_bits(if is_signed(t) && t.bits() < 8 { DType::S8 } else { t }, x).count_ones() as i64
-        }
-        UnaryKind::Count(Count::Clz) => |t, x| (unsigned_bits(t, x).leading_zeros() - (64 - width(t))) as i64,
-        UnaryKind::Function(_)
-        | UnaryKind::RealFunction(_)
-        | UnaryKind::Rounding(_)
-        | UnaryKind::Part(_)
-        | UnaryKind::Test(_) => return None,
-    })
+/// What touches the sign only.
+pub(super) fn signs(op: Signs) -> IntUnary {
+    match op {
+        Signs::Abs => |t, x| if is_signed(t) { x.wrapping_abs() } else { x },
+        Signs::Neg => |_, x| x.wrapping_neg(),
+        Signs::Sign => |t, x| if is_signed(t) { x.signum() } else { (x != 0) as i64 },
+    }
 }
 
-fn width(t: DType) -> u32 {
+/// Bit by bit.
+pub(super) fn logic(op: Logic) -> IntUnary {
+    match op {
+        Logic::Not => |t, x| if t == DType::Pred { 1 - x } else { !x },
+    }
+}
+
+/// The number of the type's bits.
+pub(super) fn width(t: DType) -> u32 {
     if t == DType::Pred { 1 } else { t.bits() }
 }
 
-fn unsigned_bits(t: DType, x: i64) -> u64 {
+/// The type's bits, zeros above them.
+pub(super) fn unsigned_bits(t: DType, x: i64) -> u64 {
     let spare = 64 - width(t);
     ((x as u64) << spare) >> spare
 }
 
-/// The operation on integers, if it is defined there. Results still need [`wrap`].
-pub fn binary(op: Binary) -> Option<IntBinary> {
-    Some(match op {
-        Binary::Add => |t, a, b| if t == DType::Pred { a | b } else { a.wrapping_add(b) },
-        Binary::Sub => |t, a, b| if t == DType::Pred { a ^ b } else { a.wrapping_sub(b) },
-        Binary::Mul => |t, a, b| if t == DType::Pred { a & b } else { a.wrapping_mul(b) },
-        Binary::MulHi => |t, a, b| mul_hi(t, a, b),
-        Binary::Div => divide,
-        Binary::Rem => remainder,
-        Binary::Max => |t, a, b| if less(t, a, b) { b } else { a },
-        Binary::Min => |t, a, b| if less(t, b, a) { b } else { a },
-        Binary::Pow => power,
-        Binary::And => |_, a, b| a & b,
-        Binary::Or => |_, a, b| a | b,
-        Binary::Xor => |_, a, b| a ^ b,
-        Binary::Shl => |t, a, b| if in_range(t, b) { a << b } else { 0 },
-        Binary::Shr => |t, a, b| if in_range(t, b) { (unsigned_bits(t, a) >> b) as i64 } else { 0 },
-        Binary::Sar => |t, a, b| arithmetic_right(t, a, b),
-        Binary::Atan2 | Binary::Complex => return None,
-    })
+/// Arithmetic of two numbers.
+pub(super) fn arithmetic(op: Arithmetic) -> IntBinary {
+    match op {
+        Arithmetic::Add => |t, a, b| if t == DType::Pred { a | b } else { a.wrapping_add(b) },
+        Arithmetic::Sub => |t, a, b| if t == DType::Pred { a ^ b } else { a.wrapping_sub(b) },
+        Arithmetic::Mul => |t, a, b| if t == DType::Pred { a & b } else { a.wrapping_mul(b) },
+        Arithmetic::Div => divide,
+        Arithmetic::Rem => remainder,
+        Arithmetic::Max => |t, a, b| if less(t, a, b) { b } else { a },
+        Arithmetic::Min => |t, a, b| if less(t, b, a) { b } else { a },
+    }
+}
+
+/// Bits of two numbers.
+pub(super) fn bits(op: Integer) -> IntBinary {
+    match op {
+        Integer::And => |_, a, b| a & b,
+        Integer::Or => |_, a, b| a | b,
+        Integer::Xor => |_, a, b| a ^ b,
+        Integer::Shl => |t, a, b| if in_range(t, b) { a << b } else { 0 },
+        Integer::Shr => |t, a, b| if in_range(t, b) { (unsigned_bits(t, a) >> b) as i64 } else { 0 },
+        Integer::Sar => arithmetic_right,
+    }
 }
 
 fn less(t: DType, a: i64, b: i64) -> bool {
@@ -89,7 +90,8 @@ fn arithmetic_right(t: DType, a: i64, b: i64) -> i64 {
     if in_range(t, b) { a >> b } else { a >> 63 }
 }
 
-fn mul_hi(t: DType, a: i64, b: i64) -> i64 {
+/// The upper half of the product of twice the width.
+pub(super) fn mul_hi(t: DType, a: i64, b: i64) -> i64 {
     if is_signed(t) {
         ((a as i128 * b as i128) >> t.bits()) as i64
     } else {
@@ -117,7 +119,7 @@ fn remainder(t: DType, a: i64, b: i64) -> i64 {
 
 /// By repeated squaring over the exponent's low six bits; exponents that are negative when read as signed give 0 but
 /// for the bases 1 and -1. That is XLA's way, also for unsigned types.
-fn power(t: DType, a: i64, b: i64) -> i64 {
+pub(super) fn power(t: DType, a: i64, b: i64) -> i64 {
     let spare = 64 - t.bits().max(8);
     let (signed_base, signed_exponent) = (a << spare >> spare, b << spare >> spare);
     if signed_exponent < 0 {

@@ -8,11 +8,13 @@
 //! Subnormals: [`flush`] is applied to operands and results of arithmetic and comparisons, never by [`decode`] and
 //! [`encode`], so that moves keep every bit pattern but for the payload of a NaN.
 
+pub mod binary;
 pub mod complex;
 pub mod convert;
 pub mod float;
 pub mod integer;
 pub mod special;
+pub mod unary;
 
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, F8, float as format};

@@ -185,7 +185,7 @@ impl Unary {
 macro_rules! binary_table {
     ($then:ident) => {
         $then! {
-            Arithmetic "Of numbers." {
+            Arithmetic "Of numbers, which the scalar unit has of integers too." {
                 Add "add" add [Pred Signed Unsigned Float Complex] "The sum; of truth values, or.",
                 Sub "subtract" sub [Signed Unsigned Float Complex] "The difference.",
                 Mul "multiply" mul [Pred Signed Unsigned Float Complex] "The product; of truth values, and.",
@@ -193,8 +193,11 @@ macro_rules! binary_table {
                 Rem "remainder" rem [Signed Unsigned Float] "What division leaves, with the dividend's sign.",
                 Max "maximum" max [Pred Signed Unsigned Float Complex] "The larger element; NaN wins; complex numbers by real, then imaginary part.",
                 Min "minimum" min [Pred Signed Unsigned Float Complex] "The smaller element; NaN wins; complex numbers by real, then imaginary part.",
+            }
+            BinaryFunction "Functions of two numbers: no unit has an instruction for one." {
                 Pow "power" pow [Signed Unsigned Float Complex] "The power.",
                 Atan2 "atan2" atan2 [Float Complex] "The angle of the point (`rhs`, `lhs`).",
+                MulHi "mulhi" mul_high [Signed Unsigned] "The upper half of the product of twice the width.",
             }
             Join "Of parts." {
                 Complex "complex" complex [Float] "A complex number of its parts.",
@@ -206,7 +209,6 @@ macro_rules! binary_table {
                 Shl "shift-left" shift_left [Signed Unsigned] "Bits moved up.",
                 Sar "shift-right-arithmetic" shift_right_arithmetic [Signed Unsigned] "Bits moved down, the sign repeated.",
                 Shr "shift-right-logical" shift_right_logical [Signed Unsigned] "Bits moved down, zeros after them.",
-                MulHi "mulhi" mul_high [Signed Unsigned] "The upper half of the product of twice the width.",
             }
         }
     };
@@ -257,10 +259,9 @@ impl Binary {
             BinaryKind::Arithmetic(Arithmetic::Max) => Some(Neutral::Least),
             BinaryKind::Arithmetic(Arithmetic::Min) => Some(Neutral::Greatest),
             BinaryKind::Integer(Integer::And) => Some(Neutral::Ones),
-            BinaryKind::Arithmetic(
-                Arithmetic::Sub | Arithmetic::Div | Arithmetic::Rem | Arithmetic::Pow | Arithmetic::Atan2,
-            )
-            | BinaryKind::Integer(Integer::Shl | Integer::Sar | Integer::Shr | Integer::MulHi)
+            BinaryKind::Arithmetic(Arithmetic::Sub | Arithmetic::Div | Arithmetic::Rem)
+            | BinaryKind::BinaryFunction(_)
+            | BinaryKind::Integer(Integer::Shl | Integer::Sar | Integer::Shr)
             | BinaryKind::Join(_) => None,
         }
     }
@@ -276,7 +277,6 @@ impl Binary {
             Arithmetic::Rem => x.checked_rem(y),
             Arithmetic::Max => Some(x.max(y)),
             Arithmetic::Min => Some(x.min(y)),
-            Arithmetic::Pow | Arithmetic::Atan2 => None,
         }
     }
 }

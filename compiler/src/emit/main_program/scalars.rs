@@ -5,7 +5,7 @@ use crate::plan::action::Spot;
 use crate::plan::kernel_semaphores;
 use crate::plan::step::{ScalarOp, Word};
 use systole_codegen::kernel::{BufferRef, KernelBuilder, S};
-use systole_hlo::graph::elementwise::{Logic, Signs, UnaryKind};
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, Integer, Logic, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::dtype::DTypeClass;
 use systole_isa::{DType, DmaDesc, Op, Space};
@@ -134,29 +134,29 @@ impl Emitter<'_> {
             b.s(Op::SSel, &if max { [less, y, x] } else { [less, x, y] })
         };
         let b = &mut self.b;
-        match op {
-            Binary::Add if pred => b.s(Op::SOr, &[x, y]),
-            Binary::Mul if pred => b.s(Op::SAnd, &[x, y]),
-            Binary::Add => b.s(Op::SAdd, &[x, y]),
-            Binary::Sub => b.s(Op::SSub, &[x, y]),
-            Binary::Mul => b.s(Op::SMul, &[x, y]),
-            Binary::Div => b.s(if unsigned { Op::SDivU } else { Op::SDiv }, &[x, y]),
-            Binary::Rem => b.s(if unsigned { Op::SRemU } else { Op::SRem }, &[x, y]),
-            Binary::And => b.s(Op::SAnd, &[x, y]),
-            Binary::Or => b.s(Op::SOr, &[x, y]),
-            Binary::Xor => b.s(Op::SXor, &[x, y]),
-            Binary::Max => min_max(b, true),
-            Binary::Min => min_max(b, false),
-            Binary::Shl => {
+        match op.kind() {
+            BinaryKind::Arithmetic(Arithmetic::Add) if pred => b.s(Op::SOr, &[x, y]),
+            BinaryKind::Arithmetic(Arithmetic::Mul) if pred => b.s(Op::SAnd, &[x, y]),
+            BinaryKind::Arithmetic(Arithmetic::Add) => b.s(Op::SAdd, &[x, y]),
+            BinaryKind::Arithmetic(Arithmetic::Sub) => b.s(Op::SSub, &[x, y]),
+            BinaryKind::Arithmetic(Arithmetic::Mul) => b.s(Op::SMul, &[x, y]),
+            BinaryKind::Arithmetic(Arithmetic::Div) => b.s(if unsigned { Op::SDivU } else { Op::SDiv }, &[x, y]),
+            BinaryKind::Arithmetic(Arithmetic::Rem) => b.s(if unsigned { Op::SRemU } else { Op::SRem }, &[x, y]),
+            BinaryKind::Integer(Integer::And) => b.s(Op::SAnd, &[x, y]),
+            BinaryKind::Integer(Integer::Or) => b.s(Op::SOr, &[x, y]),
+            BinaryKind::Integer(Integer::Xor) => b.s(Op::SXor, &[x, y]),
+            BinaryKind::Arithmetic(Arithmetic::Max) => min_max(b, true),
+            BinaryKind::Arithmetic(Arithmetic::Min) => min_max(b, false),
+            BinaryKind::Integer(Integer::Shl) => {
                 let y = amount(b, y, bits);
                 b.s(Op::SShl, &[x, y])
             }
-            Binary::Shr => {
+            BinaryKind::Integer(Integer::Shr) => {
                 let y = amount(b, y, bits);
                 let x = if bits < 32 { b.def_s(Op::SAndI, &[x.into(), ((1 << bits) - 1).into()]) } else { x };
                 b.s(Op::SShr, &[x, y])
             }
-            Binary::Sar => {
+            BinaryKind::Integer(Integer::Sar) => {
                 let (y, mut x) = (amount(b, y, bits), x);
                 if unsigned && bits < 32 {
                     x = b.def_s(Op::SShlI, &[x.into(), (32 - bits).into()]);
@@ -164,7 +164,7 @@ impl Emitter<'_> {
                 }
                 b.s(Op::SSar, &[x, y])
             }
-            Binary::Atan2 | Binary::Complex | Binary::MulHi | Binary::Pow => unreachable!("never scalar code"),
+            BinaryKind::BinaryFunction(_) | BinaryKind::Join(_) => unreachable!("never scalar code"),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::plan::overlap::{Item, touches};
 use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Draft, ScalarOp, Step, Word};
 use rustc_hash::{FxHashMap, FxHashSet};
-use systole_hlo::graph::Binary;
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, Integer};
 use systole_isa::program::PodShape;
 use systole_isa::{DType, Topology};
 
@@ -178,26 +178,23 @@ impl Flow {
             }
             ScalarOp::Binary(op, a, b) => {
                 let (a, b) = (of(a)?, of(b)?);
-                match op {
-                    Binary::Add => a.wrapping_add(b),
-                    Binary::Sub => a.wrapping_sub(b),
-                    Binary::Mul => a.wrapping_mul(b),
-                    Binary::Div if a >= 0 && b > 0 => a / b,
-                    Binary::Rem if a >= 0 && b > 0 => a % b,
-                    Binary::Max => a.max(b),
-                    Binary::Min => a.min(b),
-                    Binary::And => a & b,
-                    Binary::Or => a | b,
-                    Binary::Xor => a ^ b,
-                    Binary::Div
-                    | Binary::Rem
-                    | Binary::Pow
-                    | Binary::Atan2
-                    | Binary::Complex
-                    | Binary::Shl
-                    | Binary::Sar
-                    | Binary::Shr
-                    | Binary::MulHi => return None,
+                match op.kind() {
+                    BinaryKind::Arithmetic(op) => match op {
+                        Arithmetic::Add => a.wrapping_add(b),
+                        Arithmetic::Sub => a.wrapping_sub(b),
+                        Arithmetic::Mul => a.wrapping_mul(b),
+                        Arithmetic::Div if a >= 0 && b > 0 => a / b,
+                        Arithmetic::Rem if a >= 0 && b > 0 => a % b,
+                        Arithmetic::Div | Arithmetic::Rem => return None,
+                        Arithmetic::Max => a.max(b),
+                        Arithmetic::Min => a.min(b),
+                    },
+                    BinaryKind::Integer(Integer::And) => a & b,
+                    BinaryKind::Integer(Integer::Or) => a | b,
+                    BinaryKind::Integer(Integer::Xor) => a ^ b,
+                    BinaryKind::Integer(Integer::Shl | Integer::Sar | Integer::Shr)
+                    | BinaryKind::BinaryFunction(_)
+                    | BinaryKind::Join(_) => return None,
                 }
             }
             ScalarOp::Unary(..) => return None,

@@ -3,7 +3,7 @@
 use super::{Lower, Region, Val};
 use crate::plan::step::ScalarOp;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::elementwise::UnaryKind;
+use systole_hlo::graph::elementwise::{BinaryKind, UnaryKind};
 use systole_hlo::graph::{Binary, Computation, NodeId, Op};
 use systole_isa::DType;
 
@@ -28,7 +28,7 @@ pub fn scalar_nodes(comp: &Computation, param: &dyn Fn(usize) -> bool, params: &
             Op::Parameter { index } => param(*index),
             Op::Constant(_) | Op::ReplicaId | Op::PartitionId => true,
             Op::Unary(u) => all && matches!(u.kind(), UnaryKind::Logic(_) | UnaryKind::Signs(_)),
-            Op::Binary(b) => all && !matches!(b, Binary::Atan2 | Binary::Complex | Binary::Pow | Binary::MulHi),
+            Op::Binary(b) => all && matches!(b.kind(), BinaryKind::Arithmetic(_) | BinaryKind::Integer(_)),
             Op::Compare { .. } | Op::Select | Op::Clamp | Op::Convert | Op::Copy => all,
             Op::Reshape => all,
             Op::GetTupleElement { index } => match &comp.node(n.operands[0]).op {

@@ -3,15 +3,15 @@
 mod arc;
 
 use super::real::{add, bin, div, lit, mul, pick, sub, test, un};
-use super::{Family, family, refused};
+use super::{Family, family, functions, refused};
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::elementwise::{Arithmetic, Function, Signs, UnaryKind};
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryFunction, Function, Signs, UnaryKind};
 use systole_hlo::graph::{Binary, Direction, Order, Unary};
 
 /// A complex number by its parts.
 #[derive(Clone, Copy)]
-struct Z {
+pub(super) struct Z {
     re: Value,
     im: Value,
 }
@@ -278,7 +278,7 @@ fn zcos(b: &mut KernelBuilder, x: Z) -> Z {
 
 /// x to the y as e^(y log x), with a plain product for real y (0 and infinite x have infinite logarithms); 0 to the 0
 /// is 1.
-fn zpow(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
+pub(super) fn zpow(b: &mut KernelBuilder, x: Z, y: Z) -> Z {
     let l = zlog(b, x);
     let (p, real_p) = (zmul(b, y, l), scale(b, l, y.re));
     let real = is_zero(b, y.im);
@@ -391,8 +391,8 @@ fn function(b: &mut KernelBuilder, f: Function, x: Z) -> Z {
     }
 }
 
-/// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
+/// Arithmetic of two numbers.
+pub fn arithmetic(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let t = x.dtype;
     let (x, y) = (of(x), of(y));
     let r = match op {
@@ -400,21 +400,28 @@ pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Va
         Arithmetic::Sub => zsub(b, x, y),
         Arithmetic::Mul => zmul(b, x, y),
         Arithmetic::Div => zdiv(b, x, y),
-        Arithmetic::Pow => zpow(b, x, y),
         Arithmetic::Max => extreme(b, Direction::Gt, x, y),
         Arithmetic::Min => extreme(b, Direction::Lt, x, y),
-        // -i log((x + i y) / sqrt(x^2 + y^2)), with HLO's operand order (y, x)
-        Arithmetic::Atan2 => {
-            let iy = times_i(b, x);
-            let n = zadd(b, y, iy);
-            let (xx, yy) = (zmul(b, y, y), zmul(b, x, x));
-            let s = zadd(b, xx, yy);
-            let d = zsqrt(b, s);
-            let q = zdiv(b, n, d);
-            let l = zlog(b, q);
-            times_minus_i(b, l)
-        }
         Arithmetic::Rem => refused(op, t),
     };
     Value::from_parts(r.re, r.im)
+}
+
+/// A function of two numbers.
+pub fn function_of_two(b: &mut KernelBuilder, f: BinaryFunction, x: &Value, y: &Value) -> Value {
+    let (p, q) = (of(x), of(y));
+    let r = functions::of_two_complex(b, f, p, q, x.dtype);
+    Value::from_parts(r.re, r.im)
+}
+
+/// -i log((x + i y) / sqrt(x^2 + y^2))
+pub(super) fn zatan2(b: &mut KernelBuilder, y: Z, x: Z) -> Z {
+    let iy = times_i(b, y);
+    let n = zadd(b, x, iy);
+    let (xx, yy) = (zmul(b, x, x), zmul(b, y, y));
+    let s = zadd(b, xx, yy);
+    let d = zsqrt(b, s);
+    let q = zdiv(b, n, d);
+    let l = zlog(b, q);
+    times_minus_i(b, l)
 }

@@ -1,6 +1,7 @@
 //! How much elementwise operations do: what estimates are made of.
 
-use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, Function, UnaryKind};
+use super::functions;
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};
 
 /// What an operation of one operand is made of.
@@ -23,9 +24,8 @@ pub fn effort(op: Unary) -> Effort {
         | UnaryKind::Test(_)
         | UnaryKind::Count(_)
         | UnaryKind::Logic(_) => Effort::Simple,
-        UnaryKind::Function(Function::Exp | Function::Log | Function::Rsqrt | Function::Sqrt | Function::Tanh) => {
-            Effort::Function
-        }
+        UnaryKind::Function(f) if functions::is_one(f) => Effort::Function,
+        UnaryKind::RealFunction(f) if functions::is_one_of_reals(f) => Effort::Function,
         UnaryKind::Function(_) | UnaryKind::RealFunction(_) => Effort::Series,
     }
 }
@@ -37,10 +37,11 @@ pub const SERIES: u32 = 16;
 pub fn work(op: Binary) -> u32 {
     match op.kind() {
         BinaryKind::Arithmetic(Arithmetic::Div | Arithmetic::Rem) => 6,
-        BinaryKind::Arithmetic(Arithmetic::Pow | Arithmetic::Atan2) => 24,
+        BinaryKind::BinaryFunction(f) if functions::has_reals(f) => 24,
         BinaryKind::Arithmetic(
             Arithmetic::Add | Arithmetic::Sub | Arithmetic::Mul | Arithmetic::Max | Arithmetic::Min,
         )
+        | BinaryKind::BinaryFunction(_)
         | BinaryKind::Integer(_)
         | BinaryKind::Join(_) => 1,
     }

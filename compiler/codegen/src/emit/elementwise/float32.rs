@@ -1,12 +1,11 @@
 //! f32, and the types that are held as f32: bf16, f16 and 8-bit floats.
 
-use super::special32 as special;
 use super::{functions, refused};
 use crate::emit::Value;
 use crate::emit::memory::{pack_f8, unpack_f8};
 use crate::kernel::{KernelBuilder, V};
 use systole_hlo::graph::Unary;
-use systole_hlo::graph::elementwise::{Arithmetic, Rounding, Signs, Test, UnaryKind};
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryFunction, Rounding, Signs, Test, UnaryKind};
 use systole_isa::{DType, Op};
 
 pub(crate) const SIGN: u32 = 0x8000_0000;
@@ -74,8 +73,8 @@ fn sign(b: &mut KernelBuilder, v: V) -> V {
     b.sel(nan, v, r)
 }
 
-/// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
+/// Arithmetic of two numbers.
+pub fn arithmetic(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let t = x.dtype;
     let (x, y) = (x.v(), y.v());
     let r = match op {
@@ -86,9 +85,14 @@ pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Va
         Arithmetic::Sub => b.sub(x, y),
         Arithmetic::Mul => b.mul(x, y),
         Arithmetic::Div => b.div(x, y),
-        Arithmetic::Pow => special::pow(b, x, y),
-        Arithmetic::Atan2 => special::atan2(b, x, y),
     };
+    Value::word(t, round_to(b, r, t))
+}
+
+/// A function of two numbers.
+pub fn function(b: &mut KernelBuilder, f: BinaryFunction, x: &Value, y: &Value) -> Value {
+    let t = x.dtype;
+    let r = functions::of_two32(b, f, x.v(), y.v(), t);
     Value::word(t, round_to(b, r, t))
 }
 

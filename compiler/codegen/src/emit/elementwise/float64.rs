@@ -2,7 +2,6 @@
 
 use super::int32::is_signed;
 use super::int64::{self, Wide};
-use super::special64 as special;
 use super::{Family, family, functions, refused};
 use crate::emit::Value;
 use crate::kernel::{KernelBuilder, M, P};
@@ -119,8 +118,8 @@ fn round_afz(b: &mut KernelBuilder, x: P) -> P {
     with_sign_of(b, r, x)
 }
 
-/// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
+/// Arithmetic of two numbers.
+pub fn arithmetic(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let (p, q) = (pair(b, x), pair(b, y));
     let r = match op {
         Arithmetic::Add => b.addd(p, q),
@@ -129,8 +128,6 @@ pub fn binary(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Va
         Arithmetic::Div => b.divd(p, q),
         Arithmetic::Max | Arithmetic::Min => return extreme(b, op, x, y),
         Arithmetic::Rem => remainder(b, p, q),
-        Arithmetic::Pow => special::pow(b, p, q),
-        Arithmetic::Atan2 => super::trigonometric64::atan2(b, p, q),
     };
     value(b, r)
 }

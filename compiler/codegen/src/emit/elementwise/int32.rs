@@ -1,10 +1,10 @@
 //! Integers of at most 32 bits, held sign- or zero-extended in 32-bit lanes.
 
-use super::refused;
+use super::{functions, refused};
 use crate::emit::Value;
 use crate::kernel::{KernelBuilder, V};
-use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
-use systole_hlo::graph::{Binary, Unary};
+use systole_hlo::graph::Unary;
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryFunction, Integer, Logic, Signs, UnaryKind};
 use systole_isa::{DType, Op, dtype::DTypeClass};
 
 pub(crate) fn is_signed(dtype: DType) -> bool {
@@ -58,18 +58,7 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
             b.v2(Op::VMinS, m, 1)
         }
         UnaryKind::Signs(Signs::Sign) => b.v2(Op::VMinU, v, 1),
-        UnaryKind::Count(Count::Clz) => {
-            let z = zero_extended(b, v, t);
-            let n = b.v1(Op::VClz, z);
-            let spare = 32 - t.bits() as i32;
-            if spare == 0 { n } else { b.subi(n, spare) }
-        }
-        UnaryKind::Count(Count::Popcnt) => {
-            // XLA counts the bits of a byte that holds the sign-extended value.
-            let z = zero_extended(b, v, if is_signed(t) && t.bits() < 8 { DType::S8 } else { t });
-            let n = b.v1(Op::VPopcnt, z);
-            if t.bits() < 8 { narrow(b, n, t) } else { n }
-        }
+        UnaryKind::Count(c) => functions::count32(b, c, v, t),
         UnaryKind::Function(_)
         | UnaryKind::RealFunction(_)
         | UnaryKind::Rounding(_)
@@ -79,74 +68,97 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     Value::word(t, r)
 }
 
-/// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+/// The number of leading zero bits.
+pub(super) fn leading_zeros(b: &mut KernelBuilder, v: V, t: DType) -> V {
+    let z = zero_extended(b, v, t);
+    let n = b.v1(Op::VClz, z);
+    let spare = 32 - t.bits() as i32;
+    if spare == 0 { n } else { b.subi(n, spare) }
+}
+
+/// The number of bits that are set.
+pub(super) fn ones(b: &mut KernelBuilder, v: V, t: DType) -> V {
+    // XLA counts the bits of a byte that holds the sign-extended value.
+    let z = zero_extended(b, v, if is_signed(t) && t.bits() < 8 { DType::S8 } else { t });
+    let n = b.v1(Op::VPopcnt, z);
+    if t.bits() < 8 { narrow(b, n, t) } else { n }
+}
+
+/// Arithmetic of two numbers.
+pub fn arithmetic(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let t = x.dtype;
     let (x, y, signed) = (x.v(), y.v(), is_signed(t));
     let pick = |s: Op, u: Op| if signed { s } else { u };
     let r = match op {
-        Binary::And => b.and(x, y),
-        Binary::Or => b.or(x, y),
-        Binary::Xor => b.xor(x, y),
-        Binary::Max => b.v2(pick(Op::VMaxS, Op::VMaxU), x, y),
-        Binary::Min => b.v2(pick(Op::VMinS, Op::VMinU), x, y),
-        Binary::Rem => b.v2(pick(Op::VRemS, Op::VRemU), x, y),
-        Binary::Add => {
+        Arithmetic::Max => b.v2(pick(Op::VMaxS, Op::VMaxU), x, y),
+        Arithmetic::Min => b.v2(pick(Op::VMinS, Op::VMinU), x, y),
+        Arithmetic::Rem => b.v2(pick(Op::VRemS, Op::VRemU), x, y),
+        Arithmetic::Add => {
             let r = b.addi(x, y);
             narrow(b, r, t)
         }
-        Binary::Sub => {
+        Arithmetic::Sub => {
             let r = b.subi(x, y);
             narrow(b, r, t)
         }
-        Binary::Mul => {
+        Arithmetic::Mul => {
             let r = b.muli(x, y);
             narrow(b, r, t)
         }
-        Binary::Div => {
+        Arithmetic::Div => {
             let r = b.v2(pick(Op::VDivS, Op::VDivU), x, y);
             narrow(b, r, t)
         }
-        Binary::MulHi if t.bits() == 32 => b.v2(pick(Op::VMulHiS, Op::VMulHiU), x, y),
-        Binary::MulHi => {
-            let r = b.muli(x, y);
-            let bits = t.bits() as i32;
-            if signed { b.sar(r, bits) } else { b.shr(r, bits) }
-        }
-        Binary::Pow => power(b, x, y, t),
-        Binary::Shl | Binary::Shr | Binary::Sar => shift(b, op, x, y, t),
-        Binary::Atan2 | Binary::Complex => refused(op, t),
     };
     Value::word(t, r)
 }
 
-/// Shifts. An amount of at least the width (as an unsigned number) gives zeros, or the sign.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the caller has only shifts")]
-fn shift(b: &mut KernelBuilder, op: Binary, x: V, y: V, t: DType) -> V {
-    let signed = is_signed(t);
-    match op {
-        Binary::Shl => {
+/// Bits of two numbers. A shift by at least the width (as an unsigned number) gives zeros, or the sign.
+pub fn bits(b: &mut KernelBuilder, op: Integer, x: &Value, y: &Value) -> Value {
+    let t = x.dtype;
+    let (x, y, signed) = (x.v(), y.v(), is_signed(t));
+    let r = match op {
+        Integer::And => b.and(x, y),
+        Integer::Or => b.or(x, y),
+        Integer::Xor => b.xor(x, y),
+        Integer::Shl => {
             let r = b.shl(x, y);
             narrow(b, r, t)
         }
-        Binary::Shr => {
+        Integer::Shr => {
             let z = zero_extended(b, x, t);
             let r = b.shr(z, y);
             if signed { narrow(b, r, t) } else { r }
         }
-        _ if signed || t.bits() == 32 => b.sar(x, y),
-        _ => {
+        Integer::Sar if signed || t.bits() == 32 => b.sar(x, y),
+        Integer::Sar => {
             let spare = 32 - t.bits() as i32;
             let up = b.shl(x, spare);
             let s = b.sar(up, spare);
             let r = b.sar(s, y);
             narrow(b, r, t)
         }
+    };
+    Value::word(t, r)
+}
+
+/// A function of two numbers.
+pub fn function(b: &mut KernelBuilder, f: BinaryFunction, x: &Value, y: &Value) -> Value {
+    Value::word(x.dtype, functions::of_two_words(b, f, x.v(), y.v(), x.dtype))
+}
+
+/// The upper half of the product.
+pub(super) fn mul_high(b: &mut KernelBuilder, x: V, y: V, t: DType) -> V {
+    if t.bits() == 32 {
+        return b.v2(if is_signed(t) { Op::VMulHiS } else { Op::VMulHiU }, x, y);
     }
+    let r = b.muli(x, y);
+    let bits = t.bits() as i32;
+    if is_signed(t) { b.sar(r, bits) } else { b.shr(r, bits) }
 }
 
 /// Integer power by repeated squaring, modulo the width; a negative exponent gives 0, 1 or -1.
-fn power(b: &mut KernelBuilder, x: V, y: V, t: DType) -> V {
+pub(super) fn power(b: &mut KernelBuilder, x: V, y: V, t: DType) -> V {
     let mut r = b.v_imm(1);
     let mut base = x;
     // As XLA does: the low six bits of the exponent, and whatever its type, the highest is a sign.

@@ -4,11 +4,11 @@ use super::compare::words;
 use super::convert::saturate;
 use super::float32::round_to;
 use super::int32::is_signed;
-use super::{float64, refused};
+use super::{float64, functions, refused};
 use crate::emit::Value;
 use crate::kernel::{KernelBuilder, M, V};
-use systole_hlo::graph::elementwise::{Count, Logic, Signs, UnaryKind};
-use systole_hlo::graph::{Binary, Direction, Unary};
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryFunction, Integer, Logic, Signs, UnaryKind};
+use systole_hlo::graph::{Direction, Unary};
 use systole_isa::{DType, Op};
 
 /// The words of a 64-bit value.
@@ -56,7 +56,7 @@ fn mul(b: &mut KernelBuilder, x: Wide, y: Wide) -> Wide {
 }
 
 /// High 64 bits of the unsigned product.
-fn mul_high(b: &mut KernelBuilder, x: Wide, y: Wide) -> Wide {
+fn mul_high_unsigned(b: &mut KernelBuilder, x: Wide, y: Wide) -> Wide {
     let zero = b.v_imm(0);
     let product = |b: &mut KernelBuilder, p, q| Wide { lo: b.muli(p, q), hi: b.v2(Op::VMulHiU, p, q) };
     let low = b.v2(Op::VMulHiU, x.lo, y.lo);
@@ -112,7 +112,6 @@ fn wide_compare(b: &mut KernelBuilder, d: Direction, signed: bool, x: Wide, y: W
 /// A unary operation.
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     let (t, w, signed) = (x.dtype, Wide::of(x), is_signed(x.dtype));
-    let zero = b.v_imm(0);
     let r = match op.kind() {
         UnaryKind::Signs(Signs::Abs) if signed => magnitude(b, w),
         UnaryKind::Signs(Signs::Abs) => w,
@@ -121,19 +120,10 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
         UnaryKind::Signs(Signs::Sign) => {
             let any = b.or(w.lo, w.hi);
             let bit = b.v2(Op::VMinU, any, 1);
-            let hi = if signed { b.sar(w.hi, 31) } else { zero };
+            let hi = if signed { b.sar(w.hi, 31) } else { b.v_imm(0) };
             Wide { lo: b.or(bit, hi), hi }
         }
-        UnaryKind::Count(Count::Clz) => {
-            let (low, high) = (b.v1(Op::VClz, w.lo), b.v1(Op::VClz, w.hi));
-            let empty = b.test(Op::VEqI, w.hi, 0);
-            let all = b.addi(low, 32);
-            Wide { lo: b.sel(empty, all, high), hi: zero }
-        }
-        UnaryKind::Count(Count::Popcnt) => {
-            let (low, high) = (b.v1(Op::VPopcnt, w.lo), b.v1(Op::VPopcnt, w.hi));
-            Wide { lo: b.addi(low, high), hi: zero }
-        }
+        UnaryKind::Count(c) => functions::count64(b, c, w),
         UnaryKind::Function(_)
         | UnaryKind::RealFunction(_)
         | UnaryKind::Rounding(_)
@@ -143,35 +133,64 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
     r.value(t)
 }
 
-/// A binary operation.
-pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
+/// The number of leading zero bits.
+pub(super) fn leading_zeros(b: &mut KernelBuilder, w: Wide) -> Wide {
+    let zero = b.v_imm(0);
+    let (low, high) = (b.v1(Op::VClz, w.lo), b.v1(Op::VClz, w.hi));
+    let empty = b.test(Op::VEqI, w.hi, 0);
+    let all = b.addi(low, 32);
+    Wide { lo: b.sel(empty, all, high), hi: zero }
+}
+
+/// The number of bits that are set.
+pub(super) fn ones(b: &mut KernelBuilder, w: Wide) -> Wide {
+    let zero = b.v_imm(0);
+    let (low, high) = (b.v1(Op::VPopcnt, w.lo), b.v1(Op::VPopcnt, w.hi));
+    Wide { lo: b.addi(low, high), hi: zero }
+}
+
+/// Arithmetic of two numbers.
+pub fn arithmetic(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -> Value {
     let (t, signed) = (x.dtype, is_signed(x.dtype));
     let (x, y) = (Wide::of(x), Wide::of(y));
-    let each = |b: &mut KernelBuilder, op| Wide { lo: b.v2(op, x.lo, y.lo), hi: b.v2(op, x.hi, y.hi) };
     let r = match op {
-        Binary::And => each(b, Op::VAnd),
-        Binary::Or => each(b, Op::VOr),
-        Binary::Xor => each(b, Op::VXor),
-        Binary::Add => add(b, x, y),
-        Binary::Sub => sub(b, x, y),
-        Binary::Mul => mul(b, x, y),
-        Binary::MulHi => mul_high_of(b, signed, x, y),
-        Binary::Max | Binary::Min => {
+        Arithmetic::Add => add(b, x, y),
+        Arithmetic::Sub => sub(b, x, y),
+        Arithmetic::Mul => mul(b, x, y),
+        Arithmetic::Max | Arithmetic::Min => {
             let less = wide_compare(b, Direction::Lt, signed, x, y);
-            if op == Binary::Max { select(b, less, y, x) } else { select(b, less, x, y) }
+            if op == Arithmetic::Max { select(b, less, y, x) } else { select(b, less, x, y) }
         }
-        Binary::Div => divide(b, signed, x, y).0,
-        Binary::Rem => divide(b, signed, x, y).1,
-        Binary::Pow => power(b, x, y),
-        Binary::Shl | Binary::Shr | Binary::Sar => shift(b, op, x, y),
-        Binary::Atan2 | Binary::Complex => refused(op, t),
+        Arithmetic::Div => divide(b, signed, x, y).0,
+        Arithmetic::Rem => divide(b, signed, x, y).1,
     };
     r.value(t)
 }
 
-fn mul_high_of(b: &mut KernelBuilder, signed: bool, x: Wide, y: Wide) -> Wide {
-    let mut r = mul_high(b, x, y);
-    if signed {
+/// Bits of two numbers.
+pub fn bits(b: &mut KernelBuilder, op: Integer, x: &Value, y: &Value) -> Value {
+    let t = x.dtype;
+    let (x, y) = (Wide::of(x), Wide::of(y));
+    let each = |b: &mut KernelBuilder, op| Wide { lo: b.v2(op, x.lo, y.lo), hi: b.v2(op, x.hi, y.hi) };
+    let r = match op {
+        Integer::And => each(b, Op::VAnd),
+        Integer::Or => each(b, Op::VOr),
+        Integer::Xor => each(b, Op::VXor),
+        Integer::Shl | Integer::Shr | Integer::Sar => shift(b, op, x, y),
+    };
+    r.value(t)
+}
+
+/// A function of two numbers.
+pub fn function(b: &mut KernelBuilder, f: BinaryFunction, x: &Value, y: &Value) -> Value {
+    let (p, q) = (Wide::of(x), Wide::of(y));
+    functions::of_two_wide(b, f, p, q, x.dtype).value(x.dtype)
+}
+
+/// The upper half of the product.
+pub(super) fn mul_high(b: &mut KernelBuilder, x: Wide, y: Wide, t: DType) -> Wide {
+    let mut r = mul_high_unsigned(b, x, y);
+    if is_signed(t) {
         // Each negative operand counted 2^64 times the other one too much.
         for (p, q) in [(x, y), (y, x)] {
             let s = b.sar(p.hi, 31);
@@ -183,20 +202,20 @@ fn mul_high_of(b: &mut KernelBuilder, signed: bool, x: Wide, y: Wide) -> Wide {
 }
 
 /// Shifts by the amount as an unsigned number; at least 64 gives zeros, or the sign.
-fn shift(b: &mut KernelBuilder, op: Binary, x: Wide, y: Wide) -> Wide {
+fn shift(b: &mut KernelBuilder, op: Integer, x: Wide, y: Wide) -> Wide {
     // Amounts of 2^32 and more count as 64; 32-bit shifts by amounts outside 0..32 give 0 (or the sign).
     let huge = b.test(Op::VNeI, y.hi, 0);
     let n = b.v2(Op::VMinU, y.lo, 64);
     let n = b.sel(huge, 64, n);
     let (over, back) = (b.subi(n, 32), b.subi(32, n));
     let far = b.test(Op::VLeS, 32, n);
-    if op == Binary::Shl {
+    if op == Integer::Shl {
         let (a, c) = (b.shl(x.hi, n), b.shr(x.lo, back));
         let near = b.or(a, c);
         let beyond = b.shl(x.lo, over);
         return Wide { lo: b.shl(x.lo, n), hi: b.sel(far, beyond, near) };
     }
-    let down = if op == Binary::Shr { Op::VShr } else { Op::VSar };
+    let down = if op == Integer::Shr { Op::VShr } else { Op::VSar };
     let (a, c) = (b.shr(x.lo, n), b.shl(x.hi, back));
     let near = b.or(a, c);
     let beyond = b.v2(down, x.hi, over);
@@ -252,7 +271,7 @@ fn divide_unsigned(b: &mut KernelBuilder, n: Wide, d: Wide) -> (Wide, Wide) {
 
 /// Integer power by repeated squaring, modulo 2^64; a negative exponent gives 0, 1 or -1.
 /// As XLA does: the low six bits of the exponent, and whatever its type, the highest is a sign.
-fn power(b: &mut KernelBuilder, x: Wide, y: Wide) -> Wide {
+pub(super) fn power(b: &mut KernelBuilder, x: Wide, y: Wide, _: DType) -> Wide {
     let mut r = imm(b, 1);
     let mut base = x;
     for bit in 0..6 {

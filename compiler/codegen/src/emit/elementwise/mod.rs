@@ -2,7 +2,7 @@
 //!
 //! One file for each numeric family: [`float32`] (f32, and the types held as f32: bf16, f16, 8-bit floats) with its
 //! expansions in [`special32`], [`int32`] (integers of at most 32 bits), [`int64`], [`float64`] with [`special64`],
-//! [`complex`], [`pred`]; [`functions`] says what computes which function of real numbers; and one for each group of operations that cross families: [`compare`] (with select and
+//! [`complex`], [`pred`]; [`functions`] says what computes which function; and one for each group of operations that cross families: [`compare`] (with select and
 //! clamp), [`convert`] (with bitcast and reduce-precision), [`constant`] (with iota). [`effort`] says how much each does.
 //!
 //! Invariants:
@@ -95,11 +95,18 @@ pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value 
     match (op.kind(), family(x.dtype)) {
         (BinaryKind::Join(Join::Complex), _) => Value::from_parts(*x, *y),
         (_, Family::Pred) => pred::binary(b, op, x, y),
-        (_, Family::Int32) => int32::binary(b, op, x, y),
-        (_, Family::Int64) => int64::binary(b, op, x, y),
-        (BinaryKind::Arithmetic(op), Family::Float32) => float32::binary(b, op, x, y),
-        (BinaryKind::Arithmetic(op), Family::Float64) => float64::binary(b, op, x, y),
-        (BinaryKind::Arithmetic(op), Family::Complex) => complex::binary(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Int32) => int32::arithmetic(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Int64) => int64::arithmetic(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Float32) => float32::arithmetic(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Float64) => float64::arithmetic(b, op, x, y),
+        (BinaryKind::Arithmetic(op), Family::Complex) => complex::arithmetic(b, op, x, y),
+        (BinaryKind::BinaryFunction(f), Family::Int32) => int32::function(b, f, x, y),
+        (BinaryKind::BinaryFunction(f), Family::Int64) => int64::function(b, f, x, y),
+        (BinaryKind::BinaryFunction(f), Family::Float32) => float32::function(b, f, x, y),
+        (BinaryKind::BinaryFunction(f), Family::Float64) => functions::of_two64(b, f, x, y),
+        (BinaryKind::BinaryFunction(f), Family::Complex) => complex::function_of_two(b, f, x, y),
+        (BinaryKind::Integer(op), Family::Int32) => int32::bits(b, op, x, y),
+        (BinaryKind::Integer(op), Family::Int64) => int64::bits(b, op, x, y),
         (BinaryKind::Integer(_), Family::Float32 | Family::Float64 | Family::Complex) => refused(op, x.dtype),
     }
 }

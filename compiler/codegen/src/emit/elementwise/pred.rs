@@ -3,7 +3,7 @@
 use super::refused;
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
-use systole_hlo::graph::elementwise::{Logic, UnaryKind};
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, Integer, Logic, UnaryKind};
 use systole_hlo::graph::{Binary, Unary};
 use systole_isa::DType;
 
@@ -24,17 +24,13 @@ pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value) -> Value {
 /// A binary operation.
 pub fn binary(b: &mut KernelBuilder, op: Binary, x: &Value, y: &Value) -> Value {
     let (x, y) = (x.m(), y.m());
-    Value::mask(match op {
-        Binary::Add | Binary::Max | Binary::Or => b.m_or(x, y),
-        Binary::Mul | Binary::Min | Binary::And => b.m_and(x, y),
-        Binary::Sub | Binary::Xor => b.m_xor(x, y),
-        Binary::Div => x,
-        Binary::Pow => {
-            let n = b.m_not(y);
-            b.m_or(x, n)
-        }
-        Binary::Atan2 | Binary::Complex | Binary::MulHi | Binary::Rem | Binary::Shl | Binary::Sar | Binary::Shr => {
-            refused(op, DType::Pred)
-        }
+    Value::mask(match op.kind() {
+        BinaryKind::Arithmetic(Arithmetic::Add | Arithmetic::Max) | BinaryKind::Integer(Integer::Or) => b.m_or(x, y),
+        BinaryKind::Arithmetic(Arithmetic::Mul | Arithmetic::Min) | BinaryKind::Integer(Integer::And) => b.m_and(x, y),
+        BinaryKind::Integer(Integer::Xor) => b.m_xor(x, y),
+        BinaryKind::Arithmetic(Arithmetic::Sub | Arithmetic::Div | Arithmetic::Rem)
+        | BinaryKind::Integer(Integer::Shl | Integer::Sar | Integer::Shr)
+        | BinaryKind::BinaryFunction(_)
+        | BinaryKind::Join(_) => refused(op, DType::Pred),
     })
 }

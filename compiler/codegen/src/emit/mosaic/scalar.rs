@@ -231,6 +231,7 @@ pub(super) fn extract(b: &mut KernelBuilder, t: DType, v: &Elements) -> S {
 /// An operation on integers of the scalar unit, if it has it.
 #[allow(clippy::wildcard_enum_match_arm, reason = "what is not listed goes through the vector unit")]
 fn integers(b: &mut KernelBuilder, fun: Fun, x: &[Num], from: DType, to: DType) -> Option<Num> {
+    use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind, Integer};
     use systole_hlo::graph::{Binary, Direction};
     if to.is_float() || from.is_float() {
         return None;
@@ -244,24 +245,24 @@ fn integers(b: &mut KernelBuilder, fun: Fun, x: &[Num], from: DType, to: DType) 
         Direction::Ge => 5 + unsigned,
     };
     Some(match fun {
-        Fun::Binary(op) => match op {
-            Binary::Add if from == DType::Pred => two(b, Op::SXor, x[0], x[1]),
-            Binary::Add => add(b, x[0], x[1]),
-            Binary::Sub => match (x[0], x[1]) {
+        Fun::Binary(op) => match op.kind() {
+            BinaryKind::Arithmetic(Arithmetic::Add) if from == DType::Pred => two(b, Op::SXor, x[0], x[1]),
+            BinaryKind::Arithmetic(Arithmetic::Add) => add(b, x[0], x[1]),
+            BinaryKind::Arithmetic(Arithmetic::Sub) => match (x[0], x[1]) {
                 (n, Num::Const(c)) => add(b, n, Num::Const(c.wrapping_neg())),
                 (m, n) => two(b, Op::SSub, m, n),
             },
-            Binary::Mul => mul(b, x[0], x[1]),
-            Binary::Div => two(b, Op::SDiv, x[0], x[1]),
-            Binary::Rem => two(b, Op::SRem, x[0], x[1]),
-            Binary::Max => two(b, Op::SMax, x[0], x[1]),
-            Binary::Min => two(b, Op::SMin, x[0], x[1]),
-            Binary::And => two(b, Op::SAnd, x[0], x[1]),
-            Binary::Or => two(b, Op::SOr, x[0], x[1]),
-            Binary::Xor => two(b, Op::SXor, x[0], x[1]),
-            Binary::Shl => two(b, Op::SShl, x[0], x[1]),
-            Binary::Sar => two(b, Op::SSar, x[0], x[1]),
-            Binary::Shr | Binary::Pow | Binary::Atan2 | Binary::Complex | Binary::MulHi => return None,
+            BinaryKind::Arithmetic(Arithmetic::Mul) => mul(b, x[0], x[1]),
+            BinaryKind::Arithmetic(Arithmetic::Div) => two(b, Op::SDiv, x[0], x[1]),
+            BinaryKind::Arithmetic(Arithmetic::Rem) => two(b, Op::SRem, x[0], x[1]),
+            BinaryKind::Arithmetic(Arithmetic::Max) => two(b, Op::SMax, x[0], x[1]),
+            BinaryKind::Arithmetic(Arithmetic::Min) => two(b, Op::SMin, x[0], x[1]),
+            BinaryKind::Integer(Integer::And) => two(b, Op::SAnd, x[0], x[1]),
+            BinaryKind::Integer(Integer::Or) => two(b, Op::SOr, x[0], x[1]),
+            BinaryKind::Integer(Integer::Xor) => two(b, Op::SXor, x[0], x[1]),
+            BinaryKind::Integer(Integer::Shl) => two(b, Op::SShl, x[0], x[1]),
+            BinaryKind::Integer(Integer::Sar) => two(b, Op::SSar, x[0], x[1]),
+            BinaryKind::Integer(Integer::Shr) | BinaryKind::BinaryFunction(_) | BinaryKind::Join(_) => return None,
         },
         Fun::Unsigned(op) => {
             let (p, q) = (zero_extended(b, from, x[0]), zero_extended(b, from, x[1]));

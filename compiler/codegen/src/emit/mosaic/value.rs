@@ -6,6 +6,7 @@ use crate::kernel::{BufferRef, S};
 use smallvec::{SmallVec, smallvec};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use systole_hlo::graph::elementwise::{Arithmetic, BinaryKind};
 use systole_hlo::graph::op::Precision;
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::DType;
@@ -303,8 +304,8 @@ impl Fun {
                 Unary::Abs | Unary::Neg | Unary::Not | Unary::Sign => 1,
                 _ => 8,
             },
-            Fun::Binary(b) | Fun::Unsigned(b) => match b {
-                Binary::Div | Binary::Rem | Binary::Pow | Binary::Atan2 => 8,
+            Fun::Binary(b) | Fun::Unsigned(b) => match b.kind() {
+                BinaryKind::Arithmetic(Arithmetic::Div | Arithmetic::Rem) | BinaryKind::BinaryFunction(_) => 8,
                 _ => 1,
             },
             _ => 1,

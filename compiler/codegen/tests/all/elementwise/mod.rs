@@ -1,4 +1,5 @@
-//! Every operation and element type against plain Rust arithmetic on single elements.
+//! Every operation and element type against plain Rust arithmetic on single elements; what has no arithmetic of its own here, against
+//! the evaluator.
 
 mod complexes;
 mod conversions;
