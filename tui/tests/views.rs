@@ -70,6 +70,17 @@ fn screens_are_as_recorded() {
 }
 
 #[test]
+fn every_view_is_in_the_guide() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/dashboard.md");
+    let guide = std::fs::read_to_string(path).expect("the guide");
+    for name in View::ALL.into_iter().map(View::name) {
+        assert!(guide.contains(&format!("\n| {name} |")), "docs/dashboard.md has no row for the view `{name}`");
+        let data = guide.lines().filter_map(|l| l.split(" | ").nth(1)).any(|views| views == name);
+        assert!(data, "docs/dashboard.md does not say what the JSON of the view `{name}` holds");
+    }
+}
+
+#[test]
 fn any_size_draws_every_view() {
     let mut failed = app(80, 24);
     update(&mut failed, Event::Phase(Phase::Failed("a fault\nwith two lines".into())));
