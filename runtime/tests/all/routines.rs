@@ -398,3 +398,45 @@ fn eigenvectors_are_turned_by_nothing() {
         }
     });
 }
+
+#[test]
+fn many_matrices_beside_each_other_have_the_factors_that_each_has() {
+    const MANY: usize = 9;
+    let calls = |n: usize| {
+        let f = format!("f32[{n},6,5]");
+        format!(
+            "HloModule m\nENTRY e {{ a = {f} parameter(0)\n q = f32[{n},5,5] parameter(1)\n \
+             lu = ({f}, s32[{n},5], s32[{n}]) custom-call(a), custom_call_target=\"lapack_sgetrf_ffi\"\n \
+             qr = ({f}, f32[{n},5]) custom-call(a), custom_call_target=\"lapack_sgeqrf_ffi\"\n \
+             packed = {f} get-tuple-element(qr), index=0\n taus = f32[{n},5] get-tuple-element(qr), index=1\n \
+             product = {f} custom-call(packed, taus), custom_call_target=\"lapack_sorgqr_ffi\"\n \
+             h = (f32[{n},5,5], f32[{n},4], s32[{n}]) custom-call(q), custom_call_target=\"lapack_sgehrd_ffi\", \
+             backend_config=\"{{high = 5 : i32, low = 1 : i32}}\"\n \
+             ROOT r = (({f}, s32[{n},5], s32[{n}]), ({f}, f32[{n},5]), {f}, (f32[{n},5,5], f32[{n},4], s32[{n}])) \
+             tuple(lu, qr, product, h) }}"
+        )
+    };
+    let (mut a, q) = (drawn(MANY * 30, 11), drawn(MANY * 25, 12));
+    // A matrix of zeros, and one whose columns are the same.
+    a[30..60].fill(0.0);
+    (60..90).for_each(|i| a[i] = a[60 + (i - 60) / 5 * 5]);
+    let given =
+        |n: usize, a: &[f32], q: &[f32]| [Array::from_f32(&[n as u64, 6, 5], a), Array::from_f32(&[n as u64, 5, 5], q)];
+    let together = outputs(&calls(MANY), &given(MANY, &a, &q));
+    let text = calls(1);
+    let one = compiled(&text);
+    for i in 0..MANY {
+        let alone = one(&given(1, &a[i * 30..][..30], &q[i * 25..][..25]));
+        for (k, (all, own)) in together.iter().zip(&alone).enumerate() {
+            let n = own.bytes.len();
+            if own.dtype == DType::F32 {
+                let (all, own) = (all.to_f32(), own.to_f32());
+                for (x, y) in all[i * n / 4..].iter().zip(&own) {
+                    assert!((x - y).abs() < 2e-5, "result {k} of matrix {i}: {x} for {y}");
+                }
+            } else {
+                assert_eq!(&all.bytes[i * n..][..n], &own.bytes[..], "result {k} of matrix {i}");
+            }
+        }
+    }
+}

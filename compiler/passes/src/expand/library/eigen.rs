@@ -128,11 +128,11 @@ fn product(b: &mut Emit, x: NodeId, y: NodeId) -> NodeId {
 
 /// `geev`: eigenvalues (real matrices: real, imaginary parts), vectors from the left and the right where they are asked
 /// for (else zeros), and what failed. `x` is `[.., n, n]`.
-pub fn eig(b: &mut Emit, x: NodeId, asked: [bool; 2]) -> Result<Vec<NodeId>, CompileError> {
+pub fn eig(b: &mut Emit, x: NodeId, asked: [bool; 2], lanes: u32) -> Result<Vec<NodeId>, CompileError> {
     let (given, dtype) = (b.dims(x).to_vec(), b.dtype(x));
     let outer = &given[..given.len() - 2];
     let n = given[given.len() - 1];
-    let s = folded(b, x)?;
+    let s = folded(b, x, lanes)?;
     let mut parts: Vec<NodeId> = values(b, &s);
     let real = parts.get(1).map(|&im| {
         let zero = b.scalar(b.dtype(im), 0.0);
@@ -157,11 +157,11 @@ pub fn eig(b: &mut Emit, x: NodeId, asked: [bool; 2]) -> Result<Vec<NodeId>, Com
 }
 
 /// `gees`: T, Z, the eigenvalues, how many were chosen (none are), what failed.
-pub fn schur_parts(b: &mut Emit, x: NodeId) -> Result<Vec<NodeId>, CompileError> {
+pub fn schur_parts(b: &mut Emit, x: NodeId, lanes: u32) -> Result<Vec<NodeId>, CompileError> {
     let (given, dtype) = (b.dims(x).to_vec(), b.dtype(x));
     let outer = &given[..given.len() - 2];
     let n = given[given.len() - 1];
-    let s = folded(b, x)?;
+    let s = folded(b, x, lanes)?;
     let mut parts = vec![b.reshape(s.form, &given), b.reshape(s.vectors, &given)];
     for v in values(b, &s) {
         parts.push(b.reshape(v, &[outer, &[n]].concat()));
@@ -171,11 +171,11 @@ pub fn schur_parts(b: &mut Emit, x: NodeId) -> Result<Vec<NodeId>, CompileError>
     Ok(parts.into_iter().map(|p| out(b, p, dtype)).collect())
 }
 
-fn folded(b: &mut Emit, x: NodeId) -> Result<Schur, CompileError> {
+fn folded(b: &mut Emit, x: NodeId, lanes: u32) -> Result<Schur, CompileError> {
     let kind = wide(b.dtype(x));
     let a = fold_batch(b, x, 2);
     let a = b.convert(a, kind);
-    schur(b, a)
+    schur(b, a, lanes)
 }
 
 /// A part in the type that the call gives: 16-bit floats are computed as f32.

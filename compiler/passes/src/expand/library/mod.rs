@@ -4,6 +4,7 @@
 
 mod eigen;
 mod factor;
+mod form;
 mod jacobi;
 mod schur;
 mod tridiagonal;
@@ -53,7 +54,7 @@ fn other_triangle(b: &mut Emit, factor: NodeId, given: NodeId, upper: bool) -> N
 }
 
 /// Orthonormal columns `[.., m, k]` completed to `[.., m, m]`.
-fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
+fn completed(b: &mut Emit, x: NodeId, lanes: u32) -> Result<NodeId, CompileError> {
     let dims = b.dims(x).to_vec();
     let last = dims.len() - 1;
     let (m, k) = (dims[last - 1], dims[last]);
@@ -64,8 +65,8 @@ fn completed(b: &mut Emit, x: NodeId) -> Result<NodeId, CompileError> {
     edges[last].high = (m - k) as i64;
     let zero = b.scalar(b.dtype(x), 0.0);
     let square = b.pad(x, zero, &edges);
-    let [packed, taus] = factor::qr(b, square)?;
-    let all = factor::reflectors(b, packed, taus)?;
+    let [packed, taus] = factor::qr(b, square, lanes)?;
+    let all = factor::reflectors(b, packed, taus, lanes)?;
     let rest = b.slice_dim(all, last, k, m, 1);
     Ok(b.concatenate(&[x, rest], last))
 }
@@ -78,19 +79,20 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rew
     let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
     let Some(routine) = routine(target) else { return Ok(None) };
     let lapack = is_lapack(target);
+    let lanes = options.tile.1;
     let upper = |key| letter(config, key) == Some('U');
     let parts = match routine {
         Routine::Lu => {
-            let [packed, pivots, order] = factor::lu(b, x[0])?;
+            let [packed, pivots, order] = factor::lu(b, x[0], lanes)?;
             // LAPACK counts rows from one and has no permutation.
             match lapack {
                 true => vec![packed, b.with(Binary::Add, pivots, 1.0), info(b, n, 2, None)],
                 false => vec![packed, pivots, order],
             }
         }
-        Routine::Qr => factor::qr(b, x[0])?.to_vec(),
+        Routine::Qr => factor::qr(b, x[0], lanes)?.to_vec(),
         Routine::Reflectors => {
-            return Ok(Some(factor::reflectors(b, x[0], x[1])?));
+            return Ok(Some(factor::reflectors(b, x[0], x[1], lanes)?));
         }
         Routine::Eigh => {
             if b.dtype(x[0]).is_complex() {
@@ -126,11 +128,11 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rew
             }
             let [values, mut left, mut right] = jacobi::svd(b, x[0])?;
             if letter(config, "mode") == Some('A') {
-                left = completed(b, left)?;
+                left = completed(b, left, lanes)?;
                 let mut turn: Vec<usize> = (0..b.rank(right)).collect();
                 turn.swap(b.rank(right) - 2, b.rank(right) - 1);
                 right = b.transpose(right, &turn);
-                right = completed(b, right)?;
+                right = completed(b, right, lanes)?;
                 right = b.transpose(right, &turn);
             }
             vec![x[0], values, left, right, info(b, n, 4, None)]
@@ -141,7 +143,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rew
             vec![other_triangle(b, factor, x[0], upper("uplo")), state]
         }
         Routine::Hessenberg => {
-            let [packed, taus] = factor::hessenberg(b, x[0])?;
+            let [packed, taus] = factor::hessenberg(b, x[0], lanes)?;
             vec![packed, taus, info(b, n, 2, None)]
         }
         Routine::Tridiagonal => {
@@ -150,9 +152,9 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rew
         }
         Routine::Eig => {
             let asked = |key| letter(config, key) == Some('V');
-            eigen::eig(b, x[0], [asked("compute_left"), asked("compute_right")])?
+            eigen::eig(b, x[0], [asked("compute_left"), asked("compute_right")], lanes)?
         }
-        Routine::Schur => eigen::schur_parts(b, x[0])?,
+        Routine::Schur => eigen::schur_parts(b, x[0], lanes)?,
         Routine::Solve => {
             let transpose = match letter(config, "trans_x") {
                 Some('T') => TriangularTranspose::Transpose,

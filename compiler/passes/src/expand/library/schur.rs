@@ -8,6 +8,7 @@
 //! Matrices have a row and a column of zeros more than they need, so that three rows can be taken at every place.
 
 use super::factor::{self, Reflector, keep, magnitude, reflected, reflected_right, reflector, sum};
+use super::form::Form;
 use super::jacobi::{diagonal, identity};
 use crate::edit::Emit;
 use crate::expand::linear::{conjugate, real_only};
@@ -188,11 +189,11 @@ fn chase(b: &mut Emit, k: NodeId, s: &[NodeId]) -> Vec<NodeId> {
     let spread = b.broadcast(active, &[0], &three);
     let inside = b.and(inside, spread);
     let column = keep(b, inside, column);
-    let Reflector { tau, v, .. } = reflector(b, column, zero);
+    let Reflector { tau, v, .. } = reflector(b, Form::Apart, column, zero);
     let turned = conjugate(b, tau);
     let wide = [batch, 3, size];
     let rows = b.dynamic_slice(*h, &[zero, k, zero], &wide);
-    let less = reflected(b, v, rows, turned, &wide);
+    let less = reflected(b, Form::Apart, v, rows, turned, wide);
     let rows = b.sub(rows, less);
     // What the reflector takes away is nothing, not rounding.
     let behind = b.compare(Direction::Lt, *first, k);
@@ -209,7 +210,7 @@ fn chase(b: &mut Emit, k: NodeId, s: &[NodeId]) -> Vec<NodeId> {
     let mut right = |x: NodeId, rows: u64| {
         let tall = [batch, rows, 3];
         let columns = b.dynamic_slice(x, &[zero, zero, k], &tall);
-        let less = reflected_right(b, v, columns, tau, &tall);
+        let less = reflected_right(b, Form::Apart, v, columns, tau, tall);
         let columns = b.sub(columns, less);
         b.dynamic_update_slice(x, columns, &[zero, zero, k])
     };
@@ -376,14 +377,14 @@ fn cut(b: &mut Emit, x: NodeId, n: u64) -> NodeId {
 }
 
 /// Schur's form of `[B, n, n]`.
-pub fn schur(b: &mut Emit, x: NodeId) -> Result<Schur, CompileError> {
+pub fn schur(b: &mut Emit, x: NodeId, lanes: u32) -> Result<Schur, CompileError> {
     let (dims, kind) = (b.dims(x).to_vec(), b.dtype(x));
     let (batch, n) = (dims[0], dims[1]);
     let info = b.splat(DType::S32, &[batch], 0.0);
     if n < 2 {
         return Ok(Schur { form: x, vectors: identity(b, kind, batch, n), info });
     }
-    let [packed, taus] = factor::hessenberg(b, x)?;
+    let [packed, taus] = factor::hessenberg(b, x, lanes)?;
     let (row, column) = (b.iota(DType::S32, &dims, 1), b.iota(DType::S32, &dims, 2));
     let under = b.with(Binary::Add, column, 1.0);
     let kept = b.compare(Direction::Le, row, under);
@@ -391,7 +392,7 @@ pub fn schur(b: &mut Emit, x: NodeId) -> Result<Schur, CompileError> {
     let h = padded(b, h, [0, 1, 1]);
     let low = b.slice_dim(packed, 1, 1, n, 1);
     let low = b.slice_dim(low, 2, 0, n - 1, 1);
-    let q = factor::reflectors(b, low, taus)?;
+    let q = factor::reflectors(b, low, taus, lanes)?;
     let zero = b.scalar(kind, 0.0);
     let edge = |low, high| PadDim { low, high, interior: 0 };
     let q = b.pad(q, zero, &[edge(0, 0), edge(1, 0), edge(1, 1)]);
