@@ -16,9 +16,9 @@ use crate::program::Program;
 
 /// First bytes of a program file.
 pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
-/// Version of the format that this library writes and reads. It grows with every change of [`Program`] or of the
-/// instruction table.
-pub const VERSION: u32 = 9;
+/// Version of the format that this library writes and reads. It grows with every change of [`Program`], of the bits
+/// of bundles, or of the instruction table.
+pub const VERSION: u32 = 10;
 
 const HEADER_BYTES: usize = 24;
 /// Bytes in memory for each byte of a payload at most: an empty text takes one there and 24 here.

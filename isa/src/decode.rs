@@ -4,8 +4,9 @@
 //! instructions have every operand in the chip's range; branch targets and table indices are for
 //! [`crate::Program::decode`] to check, which knows the tables.
 
+use crate::alike::back;
 use crate::chip::ChipConfig;
-use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, OPCODE_BITS, Problem, WORD_BYTES, opcode};
+use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, Problem, WORD_BYTES};
 use crate::inst::{Bundle, Bundles, Inst};
 use crate::table::Slot;
 
@@ -53,7 +54,7 @@ impl<'c> Decoder<'c> {
         if self.rest.is_empty() {
             return Ok(None);
         }
-        match check_bundle(&mut self.rest, &self.fields) {
+        match check_bundle(&mut self.rest, self.bundles, &self.fields) {
             Ok(words) => {
                 self.bundles += 1;
                 Ok(Some(words))
@@ -87,6 +88,12 @@ impl<'c> Decoder<'c> {
         Ok(())
     }
 
+    /// By number of the opcode, of words that have the bits of `decided` (by number too) in common with one that was read before: the
+    /// other bits that no instruction of the chip sets; all bits, where [`Decoder::alike`] must be asked.
+    pub fn refused(&self, decided: &[u64]) -> Vec<u64> {
+        self.fields.refused(decided)
+    }
+
     /// Passes the next bundle, of so many words with its header, without a look at it: it is one that was read before.
     pub fn pass(&mut self, words: usize) {
         self.rest = &self.rest[words * WORD_BYTES..];
@@ -97,54 +104,6 @@ impl<'c> Decoder<'c> {
     #[inline]
     pub fn inst(&self, word: u64) -> Inst {
         self.fields.inst(word)
-    }
-}
-
-/// Bundles whose counts of a slot fit a byte together.
-const MOST_ADDED: usize = u8::MAX as usize / MOST_IN_SLOT;
-
-/// What a look at the words of a code tells of it; where they are no code, that which comes before.
-#[derive(Clone, Debug)]
-pub struct Survey {
-    /// Bundles.
-    pub bundles: usize,
-    /// Instructions, and those of each slot kind.
-    pub insts: usize,
-    /// By slot kind.
-    pub slots: [usize; Slot::ALL.len()],
-    /// By number: the opcodes that occur, and such that are none.
-    pub occurs: [bool; 1 << OPCODE_BITS],
-}
-
-impl Survey {
-    /// That of a code.
-    pub fn new(code: &[u8]) -> Survey {
-        let mut survey =
-            Survey { bundles: 0, insts: 0, slots: [0; Slot::ALL.len()], occurs: [false; 1 << OPCODE_BITS] };
-        let mut words = code.as_chunks::<WORD_BYTES>().0;
-        // Counts of some bundles, every other one by itself, in a byte each.
-        let mut counts = [0u64; 2];
-        while let Some((header, rest)) = words.split_first() {
-            let header = u64::from_le_bytes(*header);
-            survey.bundles += 1;
-            counts[0] += header & EVEN & ((1 << HEADER_BITS) - 1);
-            counts[1] += header >> COUNT_BITS & EVEN & ((1 << HEADER_BITS) - 1);
-            if survey.bundles.is_multiple_of(MOST_ADDED) {
-                survey.add(std::mem::take(&mut counts));
-            }
-            let (insts, behind) = rest.split_at(instructions(header).min(rest.len()));
-            survey.insts += insts.len();
-            insts.iter().for_each(|w| survey.occurs[opcode(u64::from_le_bytes(*w))] = true);
-            words = behind;
-        }
-        survey.add(counts);
-        survey
-    }
-
-    fn add(&mut self, counts: [u64; 2]) {
-        for (slot, sum) in self.slots.iter_mut().enumerate() {
-            *sum += usize::from(counts[slot % 2].to_le_bytes()[slot / 2]);
-        }
     }
 }
 
@@ -164,8 +123,12 @@ fn word(rest: &mut &[u8]) -> Result<u64, Problem> {
     Ok(u64::from_le_bytes(*bytes))
 }
 
-fn check_bundle<'c>(rest: &mut &'c [u8], fields: &Fields) -> Result<Words<'c>, Problem> {
+fn check_bundle<'c>(rest: &mut &'c [u8], number: usize, fields: &Fields) -> Result<Words<'c>, Problem> {
     let header = word(rest)?;
+    let (header, back) = (header & ((1 << HEADER_BITS) - 1), back(header));
+    if back as usize > number {
+        return Err(Problem::Alike { back });
+    }
     if !fields.has_slots(header) {
         return Err(too_many(header, fields));
     }
@@ -197,9 +160,6 @@ const MOST_IN_SLOT: usize = (1 << COUNT_BITS) - 1;
 /// What is wrong with a header that counts more than the chip has.
 #[cold]
 fn too_many(header: u64, fields: &Fields) -> Problem {
-    if header >> HEADER_BITS != 0 {
-        return Problem::Header;
-    }
     for (slot, &max) in Slot::ALL.into_iter().zip(&fields.slots) {
         let have = (header >> (COUNT_BITS * slot as u32)) as u32 & MOST_IN_SLOT as u32;
         if have > max {

@@ -1,5 +1,6 @@
 //! Encodes bundles to bytes; the format is in [`crate::encoding`].
 
+use crate::alike::Alike;
 use crate::chip::ChipConfig;
 use crate::encoding::{COUNT_BITS, CodeError, Fields, Problem, WORD_BYTES};
 use crate::inst::Bundle;
@@ -21,8 +22,11 @@ pub fn bundle_bytes(instructions: usize) -> usize {
 pub fn encode_bundles(bundles: &[Bundle], chip: &ChipConfig) -> Result<Vec<u8>, EncodeError> {
     let fields = Fields::new(chip);
     let mut out = Vec::with_capacity(bundles.iter().map(|b| bundle_bytes(b.insts.len())).sum());
+    let mut alike = Alike::new();
     for (bundle, b) in bundles.iter().enumerate() {
+        let begin = out.len();
         encode_bundle(b, &fields, &mut out).map_err(|problem| CodeError { bundle, problem })?;
+        alike.name(&mut out, begin);
     }
     Ok(out)
 }

@@ -3,7 +3,8 @@
 //! A bundle is a header word and one word per instruction, all 64 bits, little-endian.
 //!
 //! ```text
-//! header       bits 4i .. 4i+3: instructions in slot kind i, in the order of `Slot::ALL`; bits 40 .. 63: zero
+//! header       bits 4i .. 4i+3: instructions in slot kind i, in the order of `Slot::ALL`
+//!              bits 40 .. 63: how many bundles before it one is like it (`alike.rs`), zero if none is known
 //! instruction  bits 0 .. 9: opcode number; then the operands in table order, each in the bits of its kind, low bits
 //!              first; bits above the last operand: zero
 //! ```
@@ -221,13 +222,13 @@ impl Fields {
         Fields { ops, checks, slots, most, missing_formats }
     }
 
-    /// Whether the chip has the slots that a bundle's header counts.
+    /// Whether the chip has the slots that the counts of a bundle's header say.
     #[inline]
     pub(crate) fn has_slots(&self, header: u64) -> bool {
         // A digit's difference borrows from the one above it where a count is too large.
         let room = |most: u64, have: u64| ((most | !EVEN) - have) & !EVEN == !EVEN;
         let [even, odd] = [header & EVEN, header >> COUNT_BITS & EVEN];
-        header >> HEADER_BITS == 0 && room(self.most[0], even) && room(self.most[1], odd)
+        room(self.most[0], even) && room(self.most[1], odd)
     }
 
     /// Whether the chip's arrays have the format that an instruction names.
@@ -273,6 +274,22 @@ impl Fields {
             self.ask(word)?;
         }
         Ok(check.slot)
+    }
+
+    /// By number of the opcode, of words in which the bits of `decided` (by number too) are those of an instruction of the chip: the
+    /// other bits that no instruction of the chip sets; all bits, where bits alone do not tell.
+    pub(crate) fn refused(&self, decided: &[u64]) -> Vec<u64> {
+        let refused = |(number, &decided): (usize, &u64)| {
+            let Some(Some(fields)) = self.ops.get(number) else { return u64::MAX };
+            let open = |f: &&Field| f.mask() & !decided != 0;
+            let mut own = fields.fields[..fields.count].iter().filter(open);
+            let format = fields.format.filter(|&at| self.missing_formats != 0 && open(&&fields.fields[at]));
+            if format.is_some() || !own.clone().all(Field::is_whole) {
+                return u64::MAX;
+            }
+            own.by_ref().fold(!fields.used, |all, f| all | f.zeros()) & !decided
+        };
+        decided.iter().enumerate().map(refused).collect()
     }
 
     /// Whether the word is an instruction of the chip, where its bits alone do not tell.
@@ -325,8 +342,10 @@ pub enum Problem {
     Slot { op: Op, slot: Slot },
     #[error("{}: bits beyond the operands are set", op.info().mnemonic)]
     Unused { op: Op },
-    #[error("the header has bits beyond the counts")]
+    #[error("the header counts other instructions than there are")]
     Header,
+    #[error("the header names the bundle {back} before it, which is not like it")]
+    Alike { back: u32 },
     #[error("the code ends inside the bundle")]
     Truncated,
 }

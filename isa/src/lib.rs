@@ -3,6 +3,7 @@
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 #![warn(missing_docs)]
 
+pub mod alike;
 pub mod asm;
 mod byte_string;
 pub mod chip;
@@ -27,7 +28,7 @@ pub mod validate;
 
 pub use chip::{ChipConfig, ChipError};
 pub use container::{ContainerError, read_program, write_program};
-pub use decode::{DecodeError, Survey, decode_bundles, decode_code};
+pub use decode::{DecodeError, decode_bundles, decode_code};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dma::{DmaDesc, DmaDim, Space};
 pub use dtype::DType;

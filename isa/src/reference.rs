@@ -20,7 +20,7 @@ pub fn isa_reference_page() -> String {
         "# Instruction set\n\nGenerated from the opcode table; do not edit. `docs/isa.md` explains the machine.\n\n{} opcodes; \
          the next new one is number {}. An instruction is one 64-bit word: the opcode number in bits 0 to {}, then the operands in table order from low \
          bits to high, each as wide as its kind; unused bits are zero.\n\n## Bundle header\n\nOne 64-bit word before the \
-         instructions of a bundle, which follow in this order. Bits from {HEADER_BITS} on are zero.\n\n| bits | number of \
+         instructions of a bundle, which follow in this order. Bits from {HEADER_BITS} on say how many bundles before it one is like it, zero if none is known.\n\n| bits | number of \
          instructions |\n| --- | --- |\n",
         TABLE.len(),
         Op::NUMBERS,

@@ -69,20 +69,21 @@ impl<'p> Reader<'p> {
         Ok(Some(words))
     }
 
-    /// The next bundle, which has these words behind a header and opcodes that were read before: what differs is checked. `named`:
-    /// whether [`Reader::names`] holds for them.
+    /// The next bundle, which has these words behind a header and opcodes that were read before: what differs is checked.
     ///
     /// # Errors
     /// As for [`Reader::words`].
-    #[inline]
-    pub fn alike(&mut self, words: Words<'_>, named: bool) -> Result<(), ProgramError> {
-        debug_assert_eq!(named, self.names(words));
+    pub fn alike(&mut self, words: Words<'_>) -> Result<(), ProgramError> {
         self.decoder.alike(words)?;
-        if named {
-            self.check_indices(words)?;
-        }
+        self.check_indices(words)?;
         self.bundles += 1;
         Ok(())
+    }
+
+    /// By number of the opcode, of words that have the bits of `decided` (by number too) in common with one that was read before: the
+    /// other bits of which none may be set; all bits, where [`Reader::alike`] must be asked.
+    pub fn refused(&self, decided: &[u64]) -> Vec<u64> {
+        self.decoder.refused(decided)
     }
 
     /// Whether instructions of a bundle have operands that are checked indices of tables.
@@ -90,15 +91,20 @@ impl<'p> Reader<'p> {
         words.iter().any(|w| self.indexed[opcode(u64::from_le_bytes(*w))])
     }
 
+    /// Checks what instructions of the next bundle name by an index of a table.
+    ///
+    /// # Errors
+    /// If the program does not have it.
     #[inline]
-    fn check_indices(&self, words: Words<'_>) -> Result<(), ProgramError> {
+    pub fn check_indices(&self, words: Words<'_>) -> Result<(), ProgramError> {
         for word in words.iter().map(|w| u64::from_le_bytes(*w)).filter(|w| self.indexed[opcode(*w)]) {
             self.program.check_indices(self.bundles, &self.decoder.inst(word))?;
         }
         Ok(())
     }
 
-    /// Passes the next bundle, of so many words with its header, which is one that was read before.
+    /// Passes the next bundle, of so many words with its header, of which nothing is to be checked any more.
+    #[inline]
     pub fn pass(&mut self, words: usize) {
         self.decoder.pass(words);
         self.bundles += 1;

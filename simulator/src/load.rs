@@ -7,7 +7,7 @@ use systole_isa::chip::ChipConfig;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::encoding::{CodeError, Problem};
 use systole_isa::validate::Reader;
-use systole_isa::{Bundle, Bundles, Class, Inst, Op, Program, ProgramError, Slot, Space, Survey, encode_bundles};
+use systole_isa::{Bundle, Bundles, Class, Inst, Program, ProgramError, Slot, Space, encode_bundles};
 
 /// Why a program cannot run on a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -112,7 +112,7 @@ pub fn load_bundles(bundles: &[Bundle], program: &Program, chip: &ChipConfig) ->
             LoadError::Slots { bundle: e.bundle as u32, slot, need, have }
         }
         Problem::Operand { .. } | Problem::Format { .. } | Problem::Opcode { .. } | Problem::Slot { .. } => refused(e),
-        Problem::Unused { .. } | Problem::Header | Problem::Truncated => refused(e),
+        Problem::Unused { .. } | Problem::Header | Problem::Alike { .. } | Problem::Truncated => refused(e),
     })?;
     let read = Program { bundles: decoded.len() as u32, code, ..program.clone() };
     load_code(read.unchecked(chip), &read.code, decoded.into(), Arc::new(program.clone()), chip)
@@ -130,13 +130,11 @@ fn load_code(
     program: Arc<Program>,
     chip: &ChipConfig,
 ) -> Result<Loaded, LoadError> {
-    let survey = Survey::new(code);
-    if survey.bundles == 0 {
+    check_shape(chip)?;
+    let (code, shared) = predecode::predecode(code, &program, chip, reader)?;
+    if code.heads.is_empty() {
         return Err(LoadError::Empty);
     }
-    check_shape(chip)?;
-    let code = predecode::predecode((code, &survey), &program, chip, reader)?;
-    let shared = [Op::SCore, Op::SyncCores].iter().any(|&op| survey.occurs[op as usize]);
     let cores = if shared { chip.cores_per_device.max(1) } else { 1 };
     let burst = chip.hbm.burst_bytes.max(1) as u64;
     let geometry = program.descs.iter().enumerate().map(|(i, d)| {

@@ -83,6 +83,41 @@ fn the_documented_example_has_the_documented_bits() {
 }
 
 #[test]
+fn headers_name_the_last_bundle_that_is_alike() {
+    let chip = chip("tiny");
+    let add = |d, a, imm| Inst::new(Op::SAddI, &[d, a, imm]);
+    let push = |unit, vector| Inst::new(Op::MPush, &[unit, vector, 0, MxuFormat::Bf16 as i32]);
+    // How many bundles before it each header names one.
+    let bundles = [
+        (vec![add(1, 2, 5)], 0),
+        (vec![add(1, 2, 6)], 1),
+        (vec![add(1, 3, 5)], 1),
+        // The same registers are looked for first.
+        (vec![add(1, 2, 7)], 2),
+        (vec![add(1, 2, 7), add(3, 4, 5)], 0),
+        (vec![push(0, 1)], 0),
+        // Another matrix unit is more than another register.
+        (vec![push(1, 1)], 0),
+        (vec![push(0, 2)], 2),
+        (vec![], 0),
+        (vec![], 1),
+    ];
+    let code = bundles.iter().map(|b| Bundle { insts: b.0.clone() }).collect::<Vec<_>>();
+    let mut words = encode_bundles(&code, &chip).expect("in range");
+    let mut at = 0;
+    for (insts, back) in &bundles {
+        let header = u64::from_le_bytes(*words[at..].first_chunk().expect("a header"));
+        assert_eq!(systole_isa::alike::back(header), *back, "{insts:?}");
+        at += systole_isa::encode::bundle_bytes(insts.len());
+    }
+    assert_eq!(decode_bundles(&words, &chip).expect("own code"), code);
+    // The first bundle has none before it.
+    words[5] = 1;
+    let e = decode_bundles(&words, &chip).expect_err("there is none");
+    assert_eq!(e, CodeError { bundle: 0, problem: Problem::Alike { back: 1 } });
+}
+
+#[test]
 fn operands_out_of_range_are_refused() {
     let chip = chip("tiny");
     let outside = [
@@ -124,7 +159,7 @@ fn bad_code_is_named() {
     };
     assert_eq!(problem(&|c| c.truncate(12)), Problem::Truncated);
     assert_eq!(problem(&|c| c.truncate(3)), Problem::Truncated);
-    assert_eq!(problem(&|c| c[7] = 1), Problem::Header);
+    assert_eq!(problem(&|c| c[7] = 1), Problem::Alike { back: 1 << 16 });
     assert_eq!(problem(&|c| c[15] = 1), Problem::Unused { op: Op::SLi });
     assert_eq!(problem(&|c| c[0] = 15), Problem::TooMany { slot: Slot::Scalar, have: 15, max: 2 });
     assert_eq!(problem(&|c| c[0] = 0x10), Problem::Slot { op: Op::SLi, slot: Slot::Valu });

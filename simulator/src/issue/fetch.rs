@@ -9,7 +9,6 @@
 use super::code::{Branch, Code, FLAG_BLOCK, FLAG_BRANCH};
 use std::collections::VecDeque;
 use systole_isa::chip::ChipConfig;
-use systole_isa::encode::bundle_bytes;
 
 /// Sequential blocks fetched ahead.
 const AHEAD: u32 = 2;
@@ -27,16 +26,15 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    /// Divides code, of bundles of so many instructions, into blocks, and flags the bundles that begin one.
-    pub fn new(bundles: &[u8], code: &mut Code, chip: &ChipConfig) -> Blocks {
-        let size: u64 = bundles.iter().map(|&n| bundle_bytes(n as usize) as u64).sum();
+    /// Divides code of so many bytes, whose bundles begin at these, into blocks, and flags the bundles that begin one.
+    pub fn new(size: u64, begins: impl Iterator<Item = u64>, code: &mut Code, chip: &ChipConfig) -> Blocks {
         if size <= chip.imem.bytes {
             return Blocks::default();
         }
         let bytes = (chip.imem.bytes / 64).clamp(512, 16 << 10);
-        let mut of = Vec::with_capacity(bundles.len());
-        let (mut at, mut block, mut end) = (0, 0, bytes);
-        for (&n, head) in bundles.iter().zip(&mut code.heads) {
+        let mut of = Vec::with_capacity(code.heads.len());
+        let (mut block, mut end) = (0, bytes);
+        for (at, head) in begins.zip(&mut code.heads) {
             while at >= end {
                 (block, end) = (block + 1, end + bytes);
             }
@@ -44,7 +42,6 @@ impl Blocks {
                 head.flags |= FLAG_BLOCK;
             }
             of.push(block);
-            at += bundle_bytes(n as usize) as u64;
         }
         let mut targets = vec![Vec::new(); of.last().map_or(0, |b| *b as usize + 1)];
         for (b, head) in code.heads.iter().enumerate().filter(|h| h.1.flags & FLAG_BRANCH != 0) {

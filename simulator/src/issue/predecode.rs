@@ -2,8 +2,8 @@
 
 use super::code::*;
 use super::fetch::Blocks;
-use super::form::{self, Form, Forms, Place};
-use super::repeats::{Before, Repeats};
+use super::form::{Form, Forms, Place};
+use super::scan::Scan;
 use super::timed;
 use super::uses::{Hazard, Turn, Use, uses, value_walk};
 use crate::load::LoadError;
@@ -15,7 +15,7 @@ use systole_isa::encoding::opcode;
 use systole_isa::opcodes::{BranchFn, CrossLaneFn, DmaFn, MatrixFn, StateFn, TABLE};
 use systole_isa::program::DebugRange;
 use systole_isa::validate::Reader;
-use systole_isa::{Bundles, Function, Inst, Kind, MxuFormat, Program, Slot, Survey};
+use systole_isa::{Bundles, Function, Inst, Kind, MxuFormat, Op, Program, Slot};
 
 /// The instructions that the value walk executes: each bundle's that read before its stores. A head's `values` and `nvalues` are
 /// its range of them.
@@ -38,17 +38,22 @@ pub(crate) fn check(bundles: &Bundles, program: &Program, chip: &ChipConfig) -> 
     Ok(())
 }
 
-/// Makes code for `chip` of bundles, whose operands are in range: `reader` gives them, a survey tells what is among them.
+/// Makes code for `chip` of bundles, whose operands are in range: `reader` gives them. Whether it knows of other cores of its device.
 pub(crate) fn predecode(
-    (words, survey): (&[u8], &Survey),
+    words: &[u8],
     program: &Program,
     chip: &ChipConfig,
     mut reader: Reader<'_>,
-) -> Result<Code, LoadError> {
+) -> Result<(Code, bool), LoadError> {
     let resources = resources(chip)?;
-    let [own, named] = form::bits();
+    let [own, named] = systole_isa::alike::bits();
+    let scan = Scan::new(words, program.bundles as usize, (&own, &named), &mut reader)?;
+    if scan.bundles.is_empty() {
+        return Err(LoadError::Empty);
+    }
+    let occurs = occurring(&scan);
     let uses = uses(&resources, chip);
-    let long = long_groups(survey, &uses);
+    let long = long_groups(&occurs, &uses);
     let unit_is_long = |unit: &usize| long[STAT_SLOTS[*unit] as usize];
     let long_units = (0..SLOT_UNITS).filter(unit_is_long).map(|unit| 1 << unit).sum();
     let mut shared = long;
@@ -62,12 +67,11 @@ pub(crate) fn predecode(
         long: (0..GROUPS).map(|g| u32::from(long[g]) << g).sum(),
         occupied: SmallVec::new(),
         uses: &uses,
-        forms: Forms::new(survey.bundles, own),
-        form_of: Vec::with_capacity(survey.bundles),
+        own,
+        forms: Forms::default(),
         push_d16: MxuFormat::ALL.map(|f| d16(chip.mxu_push_cycles(f))),
         stage_d16: d16(chip.mxu_stage_cycles()),
         port_cycles: ports.map(|(slot, n)| (slot, std::array::from_fn(|i| (i as u32).div_ceil(n.max(1)).max(1) as u8))),
-        values: 0,
         hazards: Box::new(Hazards {
             at: 0,
             zeros: [0, resources.masks],
@@ -76,52 +80,29 @@ pub(crate) fn predecode(
             writes: [Write { resource: 0, delta: 0 }; MOST],
             nwrites: 0,
             twice: false,
-            read_at: [u32::MAX; RESOURCES],
-            written_at: [u32::MAX; RESOURCES],
+            last: [u32::MAX; RESOURCES],
         }),
     };
-    p.code.heads.reserve_exact(survey.bundles);
-    p.code.branches = vec![Branch::Halt; survey.bundles];
-    // About what code needs whose bundles are alike in part: large pages are touched whole.
-    p.code.reads.reserve(survey.insts / 3);
-    p.code.writes.reserve(survey.insts / 3);
-    p.code.scalars.reserve(survey.slots[Slot::Scalar as usize]);
+    let bundles = scan.bundles.len();
+    p.code.heads.reserve_exact(bundles);
+    p.code.branches = vec![Branch::Halt; bundles];
+    p.code.scalars.reserve(bundles);
     let mut activity = Gather::new(program, chip);
-    let mut sizes = Vec::with_capacity(survey.bundles);
-    let mut repeats = Repeats::new(words, survey.bundles, named);
-    loop {
-        let next = repeats.go_on();
-        if let Some((words, Some(before))) = next {
-            match before.exact {
-                true => reader.pass(words.len()),
-                false => reader.alike(&words[1..], p.names(before.bundle))?,
-            }
-            p.repeat(&words[1..], before, &reader);
-            sizes.push(words.len() as u8 - 1);
-            continue;
-        }
-        let known = next.and_then(|(words, _)| Some((words, p.forms.find(words)?)));
-        let (words, form) = if let Some((words, form)) = known {
-            reader.alike(&words[1..], p.forms.all[form].names)?;
-            (&words[1..], form)
-        } else {
-            let (Some(insts), Some(next)) = (reader.words()?, next.map(|n| n.0)) else { break };
-            let number = activity.number(insts, &reader);
-            (insts, p.form(next, number, &reader)?)
-        };
-        p.bundle(words, form, &reader)?;
-        // No chip has slots for more.
-        sizes.push(words.len() as u8);
+    p.forms.reserve(scan.forms.len());
+    for &first in &scan.forms {
+        let words = scan.words(&scan.bundles[first as usize]);
+        let number = activity.number(words, &reader);
+        p.form(first, words, number, &reader)?;
     }
+    p.bundles(&scan, &reader)?;
     let mut code = p.code;
     let h = &p.hazards;
-    for r in (0..RESOURCES).filter(|r| h.read_at[*r] != u32::MAX && !h.zeros.contains(r)) {
+    for r in (0..RESOURCES).filter(|r| h.last[*r] != u32::MAX && !h.zeros.contains(r)) {
         code.waited[r / 32] |= 1 << (r % 32);
     }
-    code.activity = activity.finish(p.form_of.into_iter().map(|form| p.forms.all[form as usize].activity).collect());
+    code.activity = activity.finish(scan.bundles.iter().map(|b| p.forms.all[b.form as usize].activity).collect());
     timed::mark(&mut code);
-    code.blocks = Blocks::new(&sizes, &mut code, chip);
-    let bundles = code.heads.len();
+    code.blocks = Blocks::new(words.len() as u64, scan.begins(), &mut code, chip);
     code.ops = vec![DebugRange::NONE; bundles];
     let ranges = &program.debug.ranges;
     for (i, r) in ranges.iter().enumerate() {
@@ -136,7 +117,7 @@ pub(crate) fn predecode(
             code.heads[r.start as usize].flags |= FLAG_OP;
         }
     }
-    Ok(code)
+    Ok((code, [Op::SCore, Op::SyncCores].iter().any(|&op| occurs[op as usize])))
 }
 
 fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
@@ -174,10 +155,20 @@ fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
     Ok(r)
 }
 
+/// By number: the opcodes that occur.
+fn occurring(scan: &Scan<'_>) -> [bool; Op::NUMBERS] {
+    let mut occurs = [false; Op::NUMBERS];
+    for &first in &scan.forms {
+        let words = scan.words(&scan.bundles[first as usize]);
+        words.iter().for_each(|w| occurs[opcode(u64::from_le_bytes(*w))] = true);
+    }
+    occurs
+}
+
 /// The slot groups in which an instruction keeps its unit longer than a cycle.
-fn long_groups(survey: &Survey, uses: &[Use]) -> [bool; GROUPS] {
+fn long_groups(occurs: &[bool; Op::NUMBERS], uses: &[Use]) -> [bool; GROUPS] {
     let mut long = [false; GROUPS];
-    for of in uses.iter().zip(survey.occurs).filter(|u| u.1).map(|u| u.0) {
+    for of in uses.iter().zip(*occurs).filter(|u| u.1).map(|u| u.0) {
         long[of.slot as usize] |= of.interval > 1;
     }
     long
@@ -208,7 +199,7 @@ const MOST: usize = RESOURCES;
 
 /// What a bundle waits for and defines.
 struct Hazards {
-    /// The bundle's number.
+    /// Twice the bundle's number.
     at: u32,
     /// The registers zero, which nothing waits for or defines.
     zeros: [usize; 2],
@@ -219,17 +210,17 @@ struct Hazards {
     nwrites: usize,
     /// Something is defined twice.
     twice: bool,
-    /// The last bundle that reads, and that writes, each resource.
-    read_at: [u32; RESOURCES],
-    written_at: [u32; RESOURCES],
+    /// The last bundle that waits for each resource, twice its number, and one more if it defines it.
+    last: [u32; RESOURCES],
 }
 
 impl Hazards {
     /// Begins a bundle.
+    #[inline(always)]
     fn begin(&mut self, at: u32) {
-        (self.at, self.nreads, self.nwrites, self.twice) = (at, 0, 0, false);
+        (self.at, self.nreads, self.nwrites, self.twice) = (2 * at, 0, 0, false);
         // They are always ready.
-        self.zeros.iter().for_each(|&zero| self.read_at[zero & (RESOURCES - 1)] = at);
+        self.zeros.iter().for_each(|&zero| self.last[zero & (RESOURCES - 1)] = 2 * at);
     }
 
     /// What the bundle waits for and defines, with the scalar register zero where it is less than fits.
@@ -248,9 +239,9 @@ impl Hazards {
         let (at, mut n) = (self.at, self.nreads);
         for p in places {
             let resource = p.resource(words) & (RESOURCES - 1);
-            let fresh = std::mem::replace(&mut self.read_at[resource], at) != at;
+            let last = std::mem::replace(&mut self.last[resource], at);
             self.reads[n & (MOST - 1)] = resource as u16;
-            n += usize::from(fresh);
+            n += usize::from(last != at);
         }
         self.nreads = n;
     }
@@ -262,15 +253,13 @@ impl Hazards {
         let [scalar, mask] = self.zeros;
         for p in places {
             let resource = p.resource(words) & (RESOURCES - 1);
-            if resource == scalar || resource == mask {
-                continue;
-            }
-            let fresh = std::mem::replace(&mut self.read_at[resource], at) != at;
+            let last = std::mem::replace(&mut self.last[resource], at | 1);
             self.reads[n & (MOST - 1)] = resource as u16;
-            n += usize::from(fresh);
-            twice |= std::mem::replace(&mut self.written_at[resource], at) == at;
-            self.writes[writes & (MOST - 1)] = Write { resource: resource as u16, delta: p.hazard.delta };
-            writes += 1;
+            n += usize::from(last | 1 != at | 1);
+            self.writes[writes & (MOST - 1)] = Write { resource: resource as u16, delta: p.delta };
+            let named = resource != scalar && resource != mask;
+            twice |= last == at | 1 && named;
+            writes += usize::from(named);
         }
         (self.nreads, self.nwrites, self.twice) = (n, writes, self.twice | twice);
     }
@@ -282,53 +271,52 @@ const SLOTS: usize = GROUPS.next_power_of_two();
 struct Predecoder<'a> {
     code: Code,
     chip: &'a ChipConfig,
-    /// The bundle's number.
+    /// The first bundle of the form.
     at: u32,
-    /// Instructions of the bundle by slot.
+    /// Its instructions by slot.
     need: [u8; SLOTS],
     /// [`Code::long`] as a bit set.
     long: u32,
     /// How long instructions of long groups keep their units: those of groups of several units where it is more than a cycle.
     occupied: SmallVec<[(u8, u32); MAX_UNITS]>,
     uses: &'a [Use],
+    /// By number of the opcode: the bits of an instruction's word that are its form's.
+    own: Vec<u64>,
     forms: Forms,
-    /// The form of each bundle.
-    form_of: Vec<u32>,
     /// Sixteenths of a cycle that a register's rows of each format take to enter a matrix unit, and a register of weights.
     push_d16: [u32; MxuFormat::ALL.len()],
     stage_d16: u32,
     /// Cycles in which memory's ports take so many instructions of a slot.
     port_cycles: [(Slot, [u8; MAX_UNITS + 1]); 2],
-    /// Instructions of the value walk so far.
-    values: u32,
     hazards: Box<Hazards>,
 }
 
 impl Predecoder<'_> {
-    /// Finds out what bundles of a form have in common, of one of them: its words with the header, of which the instructions make the
-    /// machine do what has the number `activity`. The form's number.
+    /// Finds out what bundles of the next form have in common, of the first of them: its words, which make the machine do what has the
+    /// number `activity`.
     #[inline(never)]
-    fn form(&mut self, words: Words<'_>, activity: u32, reader: &Reader<'_>) -> Result<usize, LoadError> {
-        let insts = words[1..].iter().map(|w| u64::from_le_bytes(*w));
-        let (places, numbers, kept) = (self.forms.places.len(), self.forms.numbers.len(), self.forms.kept.len());
+    fn form(&mut self, first: u32, words: Words<'_>, activity: u32, reader: &Reader<'_>) -> Result<(), LoadError> {
+        self.at = first;
+        let insts = words.iter().map(|w| u64::from_le_bytes(*w));
+        let (places, scalars, kept) = (self.forms.places.len(), self.forms.scalars.len(), self.forms.kept.len());
         let mut head = Head { specials: self.code.specials.len() as u32, ..Head::default() };
         self.need = [0; SLOTS];
         let mut branch = None;
         let (mut nvalues, mut groups, mut stores) = (0, 0, false);
         for (at, word) in insts.clone().enumerate() {
-            let (of, at) = (&self.uses[opcode(word)], at as u8);
+            let (of, own, at) = (&self.uses[opcode(word)], self.own[opcode(word)], at as u8);
             let slot = of.slot as usize;
             self.need[slot] += 1;
             groups |= 1 << slot;
-            self.forms.places.extend(of.waits().iter().map(|&hazard| Place { hazard, at }));
+            self.forms.places.extend(of.waits().iter().map(|&hazard| Place::new(hazard, at, word, own)));
             head.units |= of.units | of.mxu << (word >> of.mxu_shift & 15);
             nvalues += u32::from(of.value);
             if self.long >> slot & 1 == 1 && (of.interval > 1 || !self.code.shared[slot]) {
                 self.occupied.push((slot as u8, of.interval));
             }
-            if let Some(form) = &of.scalar {
+            if let Some(form) = of.scalar {
                 stores |= form.stores();
-                self.forms.numbers.push(at);
+                self.forms.scalars.push((at, form));
             }
             if of.slot == Slot::Branch {
                 branch = Some(at);
@@ -344,93 +332,74 @@ impl Predecoder<'_> {
         let definitions = self.forms.places.len();
         self.forms.places.extend(keeps);
         for (at, word) in insts.clone().enumerate() {
-            let (of, at) = (&self.uses[opcode(word)], at as u8);
-            self.forms.places.extend(of.definitions().iter().map(|&hazard| Place { hazard, at }));
+            let (of, own, at) = (&self.uses[opcode(word)], self.own[opcode(word)], at as u8);
+            self.forms.places.extend(of.definitions().iter().map(|&hazard| Place::new(hazard, at, word, own)));
             if of.special {
                 self.special(&reader.inst(word));
             }
         }
         self.finish(&mut head)?;
-        head.nscalars = (self.forms.numbers.len() - numbers) as u8;
+        head.nscalars = (self.forms.scalars.len() - scalars) as u8;
         let range = |from: usize, to: usize| from as u32..to as u32;
-        let form = Form {
+        self.forms.all.push(Form {
             head,
             activity,
-            names: reader.names(&words[1..]),
             waits: range(places, definitions),
             definitions: range(definitions, self.forms.places.len()),
-            scalars: range(numbers, self.forms.numbers.len()),
+            scalars: range(scalars, self.forms.scalars.len()),
             stores,
             branch,
+            plain: branch.is_none() && self.forms.scalars.len() == scalars && self.forms.kept.len() == kept,
             kept: range(kept, self.forms.kept.len()),
-        };
-        Ok(self.forms.insert(words, form))
-    }
-
-    /// The next bundle, of a form.
-    #[inline(never)]
-    fn bundle(&mut self, words: Words<'_>, form: usize, reader: &Reader<'_>) -> Result<(), LoadError> {
-        let (forms, code, hazards) = (&self.forms, &mut self.code, &mut *self.hazards);
-        let of = &forms.all[form];
-        code.heads.push(of.head);
-        let Some(head) = code.heads.last_mut() else { return Ok(()) };
-        (head.reads, head.writes) = (code.reads.len() as u32, code.writes.len() as u32);
-        hazards.begin(self.at);
-        hazards.wait(&forms.places[of.waits.start as usize..of.waits.end as usize], words);
-        hazards.define(&forms.places[of.definitions.start as usize..of.definitions.end as usize], words);
-        let len = |n: usize| u8::try_from(n).map_err(|_| LoadError::BundleTooLarge { bundle: self.at });
-        if hazards.twice {
-            return Err(LoadError::DefinedTwice { bundle: self.at });
-        }
-        let (reads, writes) = hazards.end();
-        (head.nreads, head.nwrites) = (len(reads.len())?, len(writes.len())?);
-        reads.iter().for_each(|r| code.reads.push(*r));
-        writes.iter().for_each(|w| code.writes.push(*w));
-        self.put(words, form, reader);
+        });
         Ok(())
     }
 
-    /// The next bundle, which is the same as one before it but for immediates.
+    /// Makes all bundles, whose forms are known.
     #[inline(never)]
-    fn repeat(&mut self, words: Words<'_>, before: Before, reader: &Reader<'_>) {
-        self.code.heads.push(self.code.heads[before.bundle]);
-        self.put(words, self.form_of[before.bundle] as usize, reader);
-    }
-
-    /// Whether a bundle names what tables of the program have.
-    fn names(&self, bundle: usize) -> bool {
-        self.forms.all[self.form_of[bundle] as usize].names
-    }
-
-    /// Ends a bundle of a form, whose head is there but for what is each bundle's own.
-    #[inline(always)]
-    fn put(&mut self, words: Words<'_>, form: usize, reader: &Reader<'_>) {
-        let (forms, code) = (&self.forms, &mut self.code);
-        let of = &forms.all[form];
-        let first = code.scalars.len();
-        let word = |at: u8| u64::from_le_bytes(words[usize::from(at)]);
-        for &at in &forms.numbers[of.scalars.start as usize..of.scalars.end as usize] {
-            if let Some(scalar) = &self.uses[opcode(word(at))].scalar {
-                code.scalars.push(scalar.read(word(at)));
+    fn bundles(&mut self, scan: &Scan<'_>, reader: &Reader<'_>) -> Result<(), LoadError> {
+        let Predecoder { code, forms, hazards, .. } = self;
+        // Hardly more than there will be: large pages are touched whole.
+        let own = scan.bundles.iter().enumerate().filter(|(at, seen)| seen.like as usize == *at);
+        let (reads, writes) = own.fold((0, 0), |(reads, writes), (_, seen)| {
+            let of = &forms.all[seen.form as usize];
+            let (waits, definitions) = (of.waits.len(), of.definitions.len());
+            (reads + (waits + definitions).div_ceil(READS), writes + definitions.div_ceil(WRITES))
+        });
+        code.reads.reserve_exact(reads);
+        code.writes.reserve_exact(writes);
+        let mut values = 0;
+        for (at, seen) in scan.bundles.iter().enumerate() {
+            let (of, words) = (&forms.all[seen.form as usize], scan.words(seen));
+            let mut head = of.head;
+            if (seen.like as usize) < at {
+                let like = &code.heads[seen.like as usize];
+                (head.reads, head.nreads) = (like.reads, like.nreads);
+                (head.writes, head.nwrites) = (like.writes, like.nwrites);
+            } else {
+                hazards.begin(at as u32);
+                hazards.wait(&forms.places[of.waits.start as usize..of.waits.end as usize], words);
+                hazards.define(&forms.places[of.definitions.start as usize..of.definitions.end as usize], words);
+                if hazards.twice {
+                    return Err(LoadError::DefinedTwice { bundle: at as u32 });
+                }
+                (head.reads, head.writes) = (code.reads.len() as u32, code.writes.len() as u32);
+                let (reads, writes) = hazards.end();
+                let (Ok(nreads), Ok(nwrites)) = (u8::try_from(reads.len()), u8::try_from(writes.len())) else {
+                    return Err(LoadError::BundleTooLarge { bundle: at as u32 });
+                };
+                (head.nreads, head.nwrites) = (nreads, nwrites);
+                reads.iter().for_each(|r| code.reads.push(*r));
+                writes.iter().for_each(|w| code.writes.push(*w));
+            }
+            (head.scalars, head.values) = (code.scalars.len() as u32, values);
+            values += u32::from(head.nvalues);
+            code.heads.push(head);
+            if !of.plain {
+                put(code, forms, (at, words, of), reader);
             }
         }
-        if of.stores {
-            // Loads of scalar memory come before its stores: all results are computed before any is written.
-            code.scalars[first..].sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
-        }
-        if let Some(inst) = of.branch.map(|at| reader.inst(word(at)))
-            && let Function::Branch(function) = inst.op.function()
-        {
-            code.branches[self.at as usize] = to_branch(function, &inst);
-        }
-        for &(group, interval) in &forms.kept[of.kept.start as usize..of.kept.end as usize] {
-            code.kept.push((self.at, group, interval));
-        }
-        let head = &mut code.heads[self.at as usize];
-        (head.scalars, head.values) = (first as u32, self.values);
-        self.values += u32::from(head.nvalues);
-        self.form_of.push(form as u32);
-        self.at += 1;
+        Ok(())
     }
 
     /// What of a form's head follows from its instructions' slots and special operations.
@@ -523,7 +492,7 @@ impl Predecoder<'_> {
             let group = groups.trailing_zeros() as usize;
             groups &= groups - 1;
             let free = self.code.resources.group(group, self.need[group] as usize);
-            let place = |delta| Place { hazard: Hazard::fixed(free, delta), at: 0 };
+            let place = |delta| Place::new(Hazard::fixed(free, delta), 0, 0, !0);
             let mut own = occupied.iter().filter(|o| o.0 as usize == group).map(|o| o.1).peekable();
             if !self.code.shared[group] {
                 let interval = own.next().unwrap_or(1);
@@ -541,6 +510,28 @@ impl Predecoder<'_> {
                 self.code.specials.push(Special::Group { group: group as u8, count, interval });
             }
         }
+    }
+}
+
+/// Puts down what a bundle of a form has besides its head.
+#[inline(never)]
+fn put(code: &mut Code, forms: &Forms, (bundle, words, of): (usize, Words<'_>, &Form), reader: &Reader<'_>) {
+    let first = code.scalars.len();
+    let word = |at: u8| u64::from_le_bytes(words[usize::from(at)]);
+    for (at, scalar) in &forms.scalars[of.scalars.start as usize..of.scalars.end as usize] {
+        code.scalars.push(scalar.read(word(*at)));
+    }
+    if of.stores {
+        // Loads of scalar memory come before its stores: all results are computed before any is written.
+        code.scalars[first..].sort_by_key(|s| s.kind == ScalarKind::State(StateFn::SSt));
+    }
+    if let Some(inst) = of.branch.map(|at| reader.inst(word(at)))
+        && let Function::Branch(function) = inst.op.function()
+    {
+        code.branches[bundle] = to_branch(function, &inst);
+    }
+    for &(group, interval) in &forms.kept[of.kept.start as usize..of.kept.end as usize] {
+        code.kept.push((bundle as u32, group, interval));
     }
 }
 

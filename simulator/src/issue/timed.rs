@@ -238,11 +238,11 @@ fn needed(s: &ScalarOp, live: u64) -> bool {
 /// Marks a bundle's scalar instructions if these registers are live behind it: what is live before it. A bundle reads everything
 /// before it writes anything.
 fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> u64 {
-    let head = code.heads[bundle as usize];
-    let by_branch = read_by_branch(code, bundle);
+    let Head { scalars: begin, nscalars, flags, units, .. } = code.heads[bundle as usize];
+    let by_branch = if flags & FLAG_BRANCH != 0 { read_by_branch(code, bundle) } else { 0 };
     // A counted loop's branch also writes its register, from what is there by then.
     let behind = behind | by_branch;
-    let scalars = &mut code.scalars[head.scalars as usize..][..head.nscalars as usize];
+    let scalars = &mut code.scalars[begin as usize..][..nscalars as usize];
     let (mut written, mut read, mut timed, mut first) = (0, by_branch, 0, true);
     for (at, s) in scalars.iter().enumerate() {
         written |= bit(s.d);
@@ -258,9 +258,13 @@ fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> u64 {
     let ordered = timed > 1 && is_ordered(&scalars[..timed]);
     let own = &mut code.heads[bundle as usize];
     own.ntimed = timed as u8;
-    own.flags = own.flags & !FLAG_ORDERED | if ordered { FLAG_ORDERED } else { 0 };
-    let specials = &code.specials[head.specials as usize..][..head.nspecials as usize];
-    specials.iter().fold(behind & !written | read, |all, s| all | read_by_special(code, s))
+    own.flags = flags & !FLAG_ORDERED | if ordered { FLAG_ORDERED } else { 0 };
+    let live = behind & !written | read;
+    if units >> STARTS_BIT & 1 == 0 && flags & (FLAG_ROWS | FLAG_WAIT) == 0 {
+        return live;
+    }
+    let own = *own;
+    code.specials(&own).iter().fold(live, |all, s| all | read_by_special(code, s))
 }
 
 /// Whether each of a bundle's scalar instructions reads what was there before the bundle, if they are computed one behind the other.

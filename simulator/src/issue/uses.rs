@@ -60,7 +60,13 @@ impl Bits {
         Bits { behind: behind as u8, before: (behind + shift) as u8, signed: kind.is_signed() }
     }
 
-    #[inline]
+    /// Those of a register.
+    #[inline(always)]
+    fn register(self, word: u64) -> u8 {
+        (word << (self.behind & 63) >> (self.before & 63)) as u8
+    }
+
+    #[inline(always)]
     fn get(self, word: u64) -> i32 {
         let top = word << (self.behind & 63);
         (if self.signed { (top as i64 >> (self.before & 63)) as u64 } else { top >> (self.before & 63) }) as i32
@@ -99,10 +105,10 @@ impl ScalarForm {
     }
 
     /// An instruction in compact form.
-    #[inline]
+    #[inline(always)]
     pub fn read(&self, word: u64) -> ScalarOp {
-        let [a, b, c] = self.sources.map(|s| s.get(word) as u8);
-        ScalarOp { kind: self.kind, d: self.d.get(word) as u8, a, b, c, imm: self.imm.get(word) }
+        let [a, b, c] = self.sources.map(|s| s.register(word));
+        ScalarOp { kind: self.kind, d: self.d.register(word), a, b, c, imm: self.imm.get(word) }
     }
 }
 
@@ -110,10 +116,10 @@ impl ScalarForm {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hazard {
     /// The operand's bits in the instruction's word: where they begin, and a mask.
-    shift: u8,
-    mask: u8,
-    step: u8,
-    first: u16,
+    pub shift: u8,
+    pub mask: u8,
+    pub step: u8,
+    pub first: u16,
     /// Of what is defined, from the issue on.
     pub delta: u32,
 }
@@ -157,7 +163,6 @@ impl Hazard {
     }
 
     /// The resource that an instruction waits for or defines.
-    #[inline(always)]
     pub fn resource(&self, word: u64) -> usize {
         usize::from(self.first) + usize::from(self.step) * usize::from((word >> (self.shift & 63)) as u8 & self.mask)
     }
