@@ -119,6 +119,15 @@ pub(crate) struct Head {
     pub units: u32,
 }
 
+impl Head {
+    /// Whether the bundle asks for nothing but registers, queues and matrix units, in runs without numbers.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        const ASKS: u8 = FLAG_GATE | FLAG_BRANCH | FLAG_WAIT | FLAG_SHARED | FLAG_ROWS;
+        u32::from(self.flags & ASKS) | self.units & 1 << STARTS_BIT | u32::from(self.ntimed) == 0
+    }
+}
+
 /// A register write: the resource and what to add to the issue time, `latency << 4 | cause`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Write {

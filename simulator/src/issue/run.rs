@@ -118,6 +118,12 @@ pub(crate) struct State<'a> {
 
 pub(super) type Step<T> = Result<T, FaultKind>;
 
+/// When the bundle behind one may issue by itself, if that is the cycle behind it.
+#[inline(always)]
+pub(super) fn behind(head: &Head, next: u64) -> Packed {
+    if head.extra == 0 { next << 4 } else { (next + head.extra as u64) << 4 | Cause::Slot as u64 }
+}
+
 impl<'a> Core<'a> {
     pub fn new(l: &'a Loaded, options: &'a RunOptions, observer: &'a mut dyn Observer, state: State<'a>) -> Core<'a> {
         let chip = &l.chip;
@@ -358,12 +364,7 @@ impl<'a> Core<'a> {
     /// Finds the bundle's issue time and what it makes ready when.
     #[inline(always)]
     pub(super) fn issue(&mut self, head: &Head, code: &Code) -> Step<()> {
-        let mut t = self.floor;
-        let reads = &code.reads[head.reads as usize..head.reads as usize + head.nreads as usize];
-        for r in reads {
-            let [a, b, c, d] = r.map(|r| self.ready[r as usize & (RESOURCES - 1)]);
-            t = t.max(a.max(b).max(c.max(d)));
-        }
+        let mut t = self.ready_from(head, code, self.floor);
         if head.flags & FLAG_GATE != 0 {
             t = self.gate(head, t)?;
         }
@@ -371,19 +372,33 @@ impl<'a> Core<'a> {
         if now > self.next {
             self.stalled(head, t)?;
         }
-        let base = now << 4;
-        let writes = &code.writes[head.writes as usize..head.writes as usize + head.nwrites as usize];
-        for w in writes {
-            w.iter().for_each(|w| self.ready[w.resource as usize & (RESOURCES - 1)] = base + w.delta as u64);
-        }
+        self.define(head, code, now);
         self.now = now;
         self.next = now + 1;
         if head.flags & FLAG_SHARED != 0 && now < self.shared_until {
             self.share_units(head);
         }
-        self.floor =
-            if head.extra == 0 { self.next << 4 } else { (self.next + head.extra as u64) << 4 | Cause::Slot as u64 };
+        self.floor = behind(head, self.next);
         Ok(())
+    }
+
+    /// When all that a bundle waits for of registers, queues and units is ready, from a time on.
+    #[inline(always)]
+    pub(super) fn ready_from(&self, head: &Head, code: &Code, mut t: Packed) -> Packed {
+        for r in &code.reads[head.reads as usize..head.reads as usize + head.nreads as usize] {
+            let at = |i: usize| self.ready[r[i] as usize & (RESOURCES - 1)];
+            t = t.max(at(0).max(at(1)).max(at(2).max(at(3))));
+        }
+        t
+    }
+
+    /// Says when what a bundle defines that issues now is ready.
+    #[inline(always)]
+    pub(super) fn define(&mut self, head: &Head, code: &Code, now: u64) {
+        let base = now << 4;
+        for w in &code.writes[head.writes as usize..head.writes as usize + head.nwrites as usize] {
+            w.iter().for_each(|w| self.ready[w.resource as usize & (RESOURCES - 1)] = base + w.delta as u64);
+        }
     }
 
     /// Waits for the current bundle's block of code.

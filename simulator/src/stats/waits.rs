@@ -134,7 +134,13 @@ impl Waits {
     /// What each bundle waited in all, as far as it is added up.
     pub fn totals(&self) -> Vec<u64> {
         let mut all = vec![0; self.bundles];
-        self.each().for_each(|(bundle, waits)| all[bundle] = waits.iter().sum());
+        for (sum, &first) in all.iter_mut().zip(&self.first) {
+            let mut at = first;
+            while let Some(e) = self.entries.get(at as usize) {
+                *sum += e.cycles;
+                at = e.next;
+            }
+        }
         all
     }
 }

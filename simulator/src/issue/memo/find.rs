@@ -1,7 +1,7 @@
 //! What a piece does from a state that is new: found by the plain walk, and kept.
 
 use super::super::code::*;
-use super::super::run::{Core, Step as Result};
+use super::super::run::{Core, Step as Result, behind};
 use super::pieces::{Piece, Step};
 use super::table::{NONE, Table, Transition};
 use super::walk::KEEPING;
@@ -11,9 +11,17 @@ impl Core<'_> {
     /// Does a piece by the plain walk; `issued` is told each bundle's cycle. Where the branch at its end goes.
     pub(super) fn straight(&mut self, p: &Piece, mut issued: impl FnMut(u32, u64)) -> Result<Option<u32>> {
         let code = &self.l.code;
-        let heads = &code.heads[p.first as usize..=p.last as usize];
-        for (bundle, head) in (p.first..).zip(heads) {
+        let traced = self.tracing();
+        let mut bundle = p.first;
+        while bundle <= p.last {
+            if !traced {
+                bundle += self.plain(bundle, p.last)?;
+                if bundle > p.last {
+                    break;
+                }
+            }
             self.pc = bundle;
+            let head = &code.heads[bundle as usize];
             self.issue(head, code)?;
             issued(bundle, self.now);
             if head.flags & FLAG_WAIT != 0 {
@@ -30,8 +38,41 @@ impl Core<'_> {
             if head.flags & FLAG_BRANCH != 0 {
                 return Ok(taken);
             }
+            bundle += 1;
         }
         Ok(None)
+    }
+
+    /// Issues bundles of a piece from `first` on by the plain walk, up to the first that asks for more than registers, queues and matrix
+    /// units, which others look at no more closely either: how many.
+    #[inline(always)]
+    fn plain(&mut self, first: u32, last: u32) -> Result<u32> {
+        let code = &self.l.code;
+        let (mut floor, mut next) = (self.floor, self.next);
+        let mut done = 0;
+        for head in &code.heads[first as usize..=last as usize] {
+            if !head.is_plain() {
+                break;
+            }
+            let t = self.ready_from(head, code, floor);
+            let now = t >> 4;
+            if now > next {
+                (self.pc, self.next) = (first + done, next);
+                self.stalled(head, t)?;
+            }
+            self.define(head, code, now);
+            self.now = now;
+            next = now + 1;
+            floor = behind(head, next);
+            if head.nspecials > 0 {
+                self.start_units(head);
+            }
+            done += 1;
+        }
+        if done > 0 {
+            (self.pc, self.floor, self.next) = (first + done - 1, floor, next);
+        }
+        Ok(done)
     }
 
     /// Does a piece by the plain walk, and keeps what it did: where its branch goes, and the transition.

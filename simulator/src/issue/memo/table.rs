@@ -19,9 +19,11 @@ pub(crate) const ALL: u8 = u8::MAX;
 /// Words of states, and transitions, beyond which everything is forgotten.
 const MOST_WORDS: usize = 8 << 20;
 const MOST_TRANSITIONS: usize = 1 << 18;
-/// Room for so many at the beginning: for each bundle, and at most. What is large seldom grows, and what is small lies in few pages.
-const FIRST_WORDS: (usize, usize) = (16, 1 << 18);
+/// Room for so many at the beginning: for each bundle, and at most. What is large seldom grows, and what is small lies in few pages,
+/// which may be large ones that the system clears whole.
+const FIRST_WORDS: (usize, usize) = (8, 1 << 17);
 const FIRST_TRANSITIONS: (usize, usize) = (1, 1 << 12);
+const FIRST_PIECES: (usize, usize) = (1, 1 << 10);
 
 /// Tables of the cores of one run: a core takes its lane's while it goes on, so that those of one lane learn from each other. At most one
 /// of a lane goes on at a time.
@@ -102,6 +104,16 @@ pub(super) struct Details {
 }
 
 impl Details {
+    /// With room for so many transitions.
+    fn with_capacity(transitions: usize) -> Details {
+        Details {
+            waits: Vec::with_capacity(2 * transitions),
+            mxu_stalls: Vec::with_capacity(2 * transitions),
+            ends: Vec::with_capacity(transitions),
+            ..Details::default()
+        }
+    }
+
     /// Ends the part of a transition.
     fn end(&mut self) {
         let streamed = self.streamed.len();
@@ -248,20 +260,19 @@ impl Table {
             generation: 0,
             used: state::used(code, units),
             at: vec![NONE; code.heads.len()],
-            pieces: Vec::new(),
-            steps: Vec::new(),
+            pieces: Vec::with_capacity(room(FIRST_PIECES)),
+            steps: Vec::with_capacity(room(FIRST_TRANSITIONS)),
             row_registers: Vec::new(),
-            // What is not touched costs nothing; copies of what grew would.
             words: Vec::with_capacity(room(FIRST_WORDS)),
-            bodies: Vec::new(),
+            bodies: Vec::with_capacity(room(FIRST_TRANSITIONS)),
             by_hash: FxHashMap::with_capacity_and_hasher(states, FxBuildHasher),
             transitions: Vec::with_capacity(room(FIRST_TRANSITIONS)),
             links: Links::default(),
             by_key: FxHashMap::with_capacity_and_hasher(states, FxBuildHasher),
             firsts: FxHashMap::default(),
             offsets: Vec::new(),
-            stalls: Vec::new(),
-            details: Details::default(),
+            stalls: Vec::with_capacity(room(FIRST_TRANSITIONS)),
+            details: Details::with_capacity(room(FIRST_TRANSITIONS)),
             dirty: Vec::new(),
             log: None,
             logs: 0,
