@@ -31,6 +31,8 @@ const MAX_PERIOD: usize = 2;
 /// Snapshots for two periods of the longest.
 const SNAPSHOTS: usize = 2 * MAX_PERIOD + 1;
 const MAX_BACK_OFF: u32 = 1 << 14;
+/// Least back-off where a round costs little.
+const SELDOM: u32 = 1 << 9;
 /// Greatest back-off where a loop has few iterations.
 const SHORT_BACK_OFF: u32 = 1 << 6;
 
@@ -113,6 +115,13 @@ impl Skipper {
         let w = &mut self.wait[back_edge as usize];
         w.0 = w.1;
         w.1 = (w.1 * 2).min(MAX_BACK_OFF);
+        self.candidates.retain(|c| c.back_edge != back_edge);
+    }
+
+    /// Rounds that a branch ends cost little: it is looked at seldom.
+    pub fn look_seldom(&mut self, back_edge: u32) {
+        let w = &mut self.wait[back_edge as usize];
+        (w.0, w.1) = (w.0.max(SELDOM), w.1.max(SELDOM));
         self.candidates.retain(|c| c.back_edge != back_edge);
     }
 
@@ -352,11 +361,7 @@ impl Core<'_> {
             {
                 let step = to - from;
                 let last = to.checked_add(step.checked_mul(times as i64)?)?;
-                let size = match space {
-                    Space::Hbm => self.hbm.size(),
-                    Space::Vmem => self.l.chip.vmem.bytes,
-                    Space::Smem => self.l.chip.smem.bytes,
-                };
+                let size = self.bytes_of(space);
                 let (lo, hi) = (to.min(last) + side.lo, to.max(last) + side.hi);
                 let strays = space == Space::Hbm && (step % burst != 0 || !self.dma.same_memory(to, last));
                 if lo < 0 || hi > size as i64 || strays {

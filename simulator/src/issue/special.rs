@@ -291,22 +291,34 @@ impl Core<'_> {
     /// Byte address of one side from its base and offset registers, and whether it is known.
     pub(super) fn address(&self, space: Space, base: u8, offset: u8) -> (i64, bool) {
         let ((base, base_known), (offset, offset_known)) = (self.scalar_value(base), self.scalar_value(offset));
+        (self.address_at(space, base, offset), base_known && offset_known)
+    }
+
+    /// Byte address of one side from its base, in the space's units, and its offset in bytes.
+    #[inline]
+    pub(super) fn address_at(&self, space: Space, base: i32, offset: i32) -> i64 {
         let unit = match space {
             Space::Hbm => HBM_GRANULE as i64,
             Space::Vmem => self.l.chip.row_bytes() as i64,
             Space::Smem => 4,
         };
-        (base as u32 as i64 * unit + offset as i64, base_known && offset_known)
+        base as u32 as i64 * unit + offset as i64
+    }
+
+    /// Bytes of a memory.
+    #[inline]
+    pub(super) fn bytes_of(&self, space: Space) -> u64 {
+        match space {
+            Space::Hbm => self.hbm.size(),
+            Space::Vmem => self.l.chip.vmem.bytes,
+            Space::Smem => self.l.chip.smem.bytes,
+        }
     }
 
     /// Checks a side's range. In an unknown address the registers that are not known count as zero, and it is clamped
     /// to the memory.
     pub(super) fn range(&self, space: Space, side: &dma::Side, at: (i64, bool)) -> Step<i64> {
-        let size = match space {
-            Space::Hbm => self.hbm.size(),
-            Space::Vmem => self.l.chip.vmem.bytes,
-            Space::Smem => self.l.chip.smem.bytes,
-        };
+        let size = self.bytes_of(space);
         if !at.1 {
             return Ok(at.0.min(size as i64 - side.hi).max(-side.lo));
         }
@@ -330,6 +342,14 @@ impl Core<'_> {
         let to = self.address(g.dst, s.dst, s.dst_offset);
         let src = self.range(g.src, &g.from, from)?;
         let dst = self.range(g.dst, &g.to, to)?;
+        self.begin_dma(&s, (src, from.1), (dst, to.1))
+    }
+
+    /// Starts a transfer between byte addresses that are in range, each known or not.
+    #[inline]
+    pub(super) fn begin_dma(&mut self, s: &Start, from: (i64, bool), to: (i64, bool)) -> Step<()> {
+        let g: &Geometry = &self.l.geometry[s.desc as usize];
+        let (src, dst) = (from.0, to.0);
         self.note(What::Transfer { desc: s.desc, sem: s.sem, src, dst, known: from.1 && to.1 });
         if let Some(race) = &mut self.race {
             let t = Transfer { desc: s.desc, sem: s.sem as u32, bundle: self.pc, bytes: g.bytes, src, dst, peer: None };

@@ -6,6 +6,7 @@ mod build;
 mod cores;
 mod dma;
 mod faults;
+mod laps;
 mod matrix;
 mod memo;
 mod modes;

@@ -10,6 +10,7 @@
 
 use super::super::code::*;
 use super::super::run::{Core, SCALARS, Step as Result};
+use super::laps::{Laps, Walk};
 use super::pieces::Step;
 use super::table::{NONE, Table};
 use crate::stats::{Cause, Collector};
@@ -24,21 +25,21 @@ const LONGEST: u32 = 1 << 14;
 
 /// A transition, with all that a replay asks of it and of its piece.
 #[derive(Clone, Copy, Debug)]
-struct Link {
+pub(super) struct Link {
     /// The link that follows where its branch is not taken, and where it is.
     next: [u32; 2],
-    asks: Asks,
+    pub asks: Asks,
     /// Replays that its transition does not know yet.
     pending: u64,
-    first: u32,
-    last: u32,
+    pub first: u32,
+    pub last: u32,
     /// Cycles and bundles.
-    duration: u32,
-    bundles: u32,
+    pub duration: u32,
+    pub bundles: u32,
     /// Where its branch goes if it is taken.
     target: u32,
     /// The counter of a counted loop's branch; else register zero, which does not count.
-    counter: u8,
+    pub counter: u8,
     branches: bool,
     /// Its first bundle waits for transfers.
     waits: bool,
@@ -48,20 +49,30 @@ struct Link {
     ops_tail: u32,
     ops_end: u32,
     /// [`Piece::rolls`](super::pieces::Piece::rolls), if a round begins where the one before it ends.
-    rolls: u64,
-    id: u32,
+    pub rolls: u64,
+    pub id: u32,
     piece: u32,
     /// When its first bundle could issue by itself (packed).
     ready: u32,
-    steps: u32,
-    tail: u32,
-    end: u32,
-    offsets: u32,
+    pub steps: u32,
+    pub tail: u32,
+    pub end: u32,
+    pub offsets: u32,
     /// State and first ready time before it, and behind it.
     body: u32,
     floor: u32,
     exit: u32,
     exit_floor: u32,
+    /// The rounds that begin with it, if they are looked at.
+    pub loop_of: u32,
+}
+
+impl Link {
+    /// Whether its branch leads back.
+    #[inline(always)]
+    pub fn jumps_back(&self) -> bool {
+        self.target <= self.last
+    }
 }
 
 /// What a scalar instruction does that changes no more than a register other than register zero.
@@ -98,7 +109,7 @@ pub(super) enum Left {
 
 /// A branch is taken if a register, which must be known, holds a value or, if not `equal`, another.
 #[derive(Clone, Copy, Debug)]
-struct Asks {
+pub(super) struct Asks {
     register: u8,
     equal: bool,
     value: i32,
@@ -117,6 +128,11 @@ impl Asks {
         };
         Asks { register, equal, value }
     }
+
+    /// Register, `equal` and value.
+    pub fn parts(self) -> (u8, bool, i32) {
+        (self.register, self.equal, self.value)
+    }
 }
 
 /// All links.
@@ -127,9 +143,19 @@ pub(super) struct Links {
     /// Those with pending replays, and whose they are: an operation in its place.
     dirty: Vec<u32>,
     pub op: usize,
+    pub laps: Laps,
 }
 
 impl Links {
+    pub fn link(&self, link: u32) -> &Link {
+        &self.all[link as usize]
+    }
+
+    /// Rounds that begin with a link are looked at from now on, by a number.
+    pub fn look_at(&mut self, link: u32, number: u32) {
+        self.all[link as usize].loop_of = number;
+    }
+
     /// A link was replayed so many times.
     pub fn add(&mut self, link: u32, times: u64) {
         let pending = &mut self.all[link as usize].pending;
@@ -143,6 +169,7 @@ impl Links {
         self.all.clear();
         self.ops.clear();
         self.dirty.clear();
+        self.laps.clear();
     }
 }
 
@@ -195,6 +222,7 @@ impl Table {
             floor: t.floor,
             exit: t.exit,
             exit_floor: t.exit_floor,
+            loop_of: NONE,
         });
         t.link
     }
@@ -202,6 +230,7 @@ impl Table {
     /// What was replayed by links is written down, or counted.
     pub(super) fn unlink(&mut self, stats: &mut Collector) {
         let Table { links, pieces, log, .. } = self;
+        links.add_laps();
         for &link in &links.dirty {
             let link = &links.all[link as usize];
             pieces[link.piece as usize].credit += i64::from(link.last - link.first) * link.pending as i64;
@@ -274,13 +303,14 @@ impl Core<'_> {
             table.links.op = place;
         }
         let Table { links, steps, offsets, .. } = table;
-        let Links { all, ops, dirty, .. } = links;
         let end = self.next_sample.min(self.options.max_cycles);
         let (mut at, mut left) = (first, LONGEST);
         let (mut before, mut went) = (NONE, (NONE, false));
-        self.stats.begin(all[at as usize].first);
+        self.stats.begin(links.all[at as usize].first);
         let (mut now, mut bundles) = (self.now, 0);
+        links.laps.leave();
         loop {
+            let Links { all, ops, dirty, laps, .. } = &mut *links;
             let link = &mut all[at as usize];
             if link.waits && before != NONE {
                 // Others may go on here later, if they are to send what is waited for.
@@ -309,7 +339,7 @@ impl Core<'_> {
             let next = link.next[usize::from(taken)];
             left -= 1;
             let told = next == NONE || !known || left == 0 || link.branches && now >= end;
-            if told || taken && link.target <= link.last && !self.passes(link.last) {
+            if told || taken && link.jumps_back() && !self.passes(link.last) {
                 self.now = now;
                 let (id, branches, last) = (link.id, link.branches, link.last);
                 self.leave(link.exit, link.exit_floor, last);
@@ -327,14 +357,21 @@ impl Core<'_> {
             }
             let counter = link.counter as usize & (SCALARS - 1);
             self.scalars[counter] = self.scalars[counter].wrapping_sub(i32::from(counter != 0));
+            let mut rounds = 0;
             if taken && link.rolls != 0 {
                 self.now = now;
-                let rounds = self.roll_link(link, &steps[link.steps as usize..link.end as usize]);
+                rounds = self.roll_link(link, &steps[link.steps as usize..link.end as usize]);
                 now += rounds * u64::from(link.duration);
                 bundles += rounds * u64::from(link.bundles);
             }
             (before, went) = (link.id, (link.last, taken));
+            laps.passed(at, rounds, taken);
             at = next;
+            if taken && link.jumps_back() {
+                let mut walk = Walk { at, now, bundles, left, before, went, end };
+                self.laps(links, (steps, offsets), &mut walk)?;
+                Walk { at, now, bundles, left, before, went, .. } = walk;
+            }
         }
     }
 

@@ -11,7 +11,8 @@
 //! Where a piece is the whole body of a counted loop, leads from a state to the same one, and computes scalars that move by the same
 //! amount in every round, all rounds but the last are one replay.
 //!
-//! Transitions that followed each other are linked ([`links`]): between them a replay asks only where branches go.
+//! Transitions that followed each other are linked ([`links`]): between them a replay asks only where branches go. Rounds of a loop that
+//! several links make are composed ([`lap`]), and replayed as one if all branches in them will go where they went ([`laps`]).
 //!
 //! Counters that need no order are counted by transition, and added up where somebody asks for them; cores of pods, which take turns,
 //! write down what they replayed until then ([`log`]).
@@ -20,6 +21,8 @@
 //! pieces whose states hardly repeat or that are too short to gain; and it is what replays are tested against.
 
 mod find;
+mod lap;
+mod laps;
 mod links;
 mod log;
 mod pieces;

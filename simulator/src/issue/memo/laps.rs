@@ -1,0 +1,388 @@
+//! Rounds of loops that several links make: which there are, and replays of them as one.
+//!
+//! Behind a jump back what follows is written down until the same jump is made again. A round that was the same a few times is
+//! composed ([`super::lap`]). From then on it is asked, where such a round may begin, whether one of those that are known will
+//! go on in its way to its end: then it is replayed at once. Only transfers are not known before: if a wait in the round is not met
+//! in time, the round was replayed up to the link that waits, and is left there.
+
+use super::super::run::{Core, SCALARS, Step as Result};
+use super::lap::{Event, Lap, Part, SLOTS, compose};
+use super::links::Links;
+use super::pieces::Step;
+use super::table::NONE;
+use crate::unit::dma::Side;
+use systole_isa::Space;
+
+/// Fewest and most links of a round.
+const FEWEST: usize = 3;
+const MOST: usize = 256;
+/// Times that a round is replayed link by link before it is composed.
+const SEEN: u32 = 3;
+/// Most different rounds of a loop that are remembered before they are composed, and most that are composed.
+const REMEMBERED: usize = 24;
+const COMPOSED: usize = 48;
+/// Rounds of a loop link by link beyond which as many have to be composed ones, or no more are looked for.
+const PATIENCE: u32 = 128;
+/// Most composed rounds of all loops.
+const MOST_LAPS: usize = 1 << 12;
+
+/// A link that a jump back leads to, with which rounds begin.
+#[derive(Debug)]
+struct Loop {
+    jump: u32,
+    /// Its composed rounds.
+    laps: Vec<u32>,
+    /// Others that were seen, and how often.
+    seen: Vec<(Vec<Part>, u32)>,
+    /// Rounds link by link, and composed ones.
+    singly: u32,
+    composed: u32,
+    /// Nothing is looked for any more.
+    given_up: bool,
+}
+
+/// All composed rounds, and the round that goes on.
+#[derive(Debug)]
+pub(super) struct Laps {
+    loops: Vec<Loop>,
+    all: Vec<Lap>,
+    /// Those with pending replays.
+    dirty: Vec<u32>,
+    /// The jump behind which the round began that goes on, its first link, and its links so far; none if nothing is written down.
+    jump: u32,
+    first: u32,
+    path: Vec<Part>,
+    /// What a round computes, and the addresses of its transfers.
+    slots: Box<[i32; SLOTS]>,
+    addresses: Vec<[i64; 2]>,
+}
+
+impl Default for Laps {
+    fn default() -> Laps {
+        Laps {
+            loops: Vec::new(),
+            all: Vec::new(),
+            dirty: Vec::new(),
+            jump: NONE,
+            first: NONE,
+            path: Vec::new(),
+            slots: Box::new([0; SLOTS]),
+            addresses: Vec::new(),
+        }
+    }
+}
+
+/// Where a replay of links is.
+pub(super) struct Walk {
+    /// The link that follows, and the cycle of the last issue before it.
+    pub at: u32,
+    pub now: u64,
+    /// Bundles that are not counted yet, and links that may still be replayed.
+    pub bundles: u64,
+    pub left: u32,
+    /// The transition before, its last bundle, and whether its branch was taken.
+    pub before: u32,
+    pub went: (u32, bool),
+    /// When somebody else is to be told.
+    pub end: u64,
+}
+
+impl Laps {
+    pub fn clear(&mut self) {
+        self.loops.clear();
+        self.all.clear();
+        self.dirty.clear();
+        self.leave();
+    }
+
+    /// What goes on is no round any more.
+    pub fn leave(&mut self) {
+        self.jump = NONE;
+    }
+
+    /// A link was replayed, and so many times again behind itself.
+    #[inline(always)]
+    pub fn passed(&mut self, link: u32, again: u64, taken: bool) {
+        if self.jump != NONE {
+            self.path.push(Part { link, again: again as u32, taken });
+        }
+    }
+
+    /// A round begins with a link behind a jump.
+    fn begin(&mut self, jump: u32, link: u32) {
+        (self.jump, self.first) = (jump, link);
+        self.path.clear();
+    }
+
+    /// The round that went on ended where it began, and is one of a loop's: whether it is to be composed.
+    fn ended(&mut self, number: u32) -> bool {
+        let Laps { loops, all, path, .. } = self;
+        let of = &mut loops[number as usize];
+        of.singly += 1;
+        if of.singly > PATIENCE.max(of.composed) {
+            of.given_up = true;
+            of.seen.clear();
+        }
+        if of.given_up || of.laps.len() >= COMPOSED || all.len() >= MOST_LAPS {
+            return false;
+        }
+        match of.seen.iter_mut().find(|s| s.0 == *path) {
+            Some((_, times)) => {
+                *times = times.saturating_add(1);
+                *times == SEEN && of.laps.iter().all(|lap| all[*lap as usize].parts != *path)
+            }
+            None => {
+                if of.seen.len() == REMEMBERED {
+                    of.seen.remove(0);
+                }
+                of.seen.push((path.clone(), 1));
+                false
+            }
+        }
+    }
+}
+
+impl Links {
+    /// What is pending at composed rounds is so at their links.
+    pub fn add_laps(&mut self) {
+        for lap in std::mem::take(&mut self.laps.dirty) {
+            let known = &mut self.laps.all[lap as usize];
+            let (times, parts) = (std::mem::take(&mut known.pending), std::mem::take(&mut known.parts));
+            parts.iter().for_each(|p| self.add(p.link, times * (1 + u64::from(p.again))));
+            self.laps.all[lap as usize].parts = parts;
+        }
+    }
+}
+
+impl Core<'_> {
+    /// A jump back led to a link: replays composed rounds that begin with it as long as there are such.
+    #[inline(never)]
+    pub(super) fn laps(&mut self, links: &mut Links, code: (&[Step], &[u32]), walk: &mut Walk) -> Result<()> {
+        let jump = walk.went.0;
+        if links.laps.jump == jump {
+            let short = links.laps.path.len() < FEWEST;
+            if !short {
+                self.ended(links, code, walk.at);
+            }
+            links.laps.leave();
+            if short {
+                return Ok(());
+            }
+        }
+        let begin = walk.now;
+        let within = !self.composed(links, code.0, walk)?;
+        if within || walk.now != begin {
+            // What was written down does not go on here.
+            links.laps.leave();
+        }
+        if within {
+            return Ok(());
+        }
+        let free = links.laps.jump == NONE || links.laps.path.len() > MOST;
+        let begins = match links.laps.loops.get(links.link(walk.at).loop_of as usize) {
+            Some(of) => !of.given_up && (free || of.jump == walk.went.0),
+            None => free,
+        };
+        if begins {
+            links.laps.begin(walk.went.0, walk.at);
+        }
+        Ok(())
+    }
+
+    /// The round that went on has ended before a link.
+    fn ended(&mut self, links: &mut Links, code: (&[Step], &[u32]), exit: u32) {
+        let (jump, first) = (links.laps.jump, links.laps.first);
+        let mut number = links.link(first).loop_of;
+        if number == NONE {
+            number = links.laps.loops.len() as u32;
+            let (laps, seen) = (Vec::new(), Vec::with_capacity(REMEMBERED));
+            links.laps.loops.push(Loop { jump, laps, seen, singly: 0, composed: 0, given_up: false });
+            links.look_at(first, number);
+        }
+        if !links.laps.ended(number) {
+            return;
+        }
+        let lap = compose(self.l, links, (&links.laps.path, exit), code);
+        let place = links.laps.all.len() as u32;
+        let of = &mut links.laps.loops[number as usize];
+        match lap {
+            Some(lap) => {
+                if let Some(skipper) = &mut self.skipper {
+                    lap.jumps.iter().for_each(|jump| skipper.look_seldom(*jump));
+                }
+                of.laps.push(place);
+                links.laps.all.push(lap);
+            }
+            None => of.given_up = of.laps.is_empty(),
+        }
+    }
+
+    /// Replays composed rounds as long as there are such: `false` if it ends within one.
+    fn composed(&mut self, links: &mut Links, steps: &[Step], walk: &mut Walk) -> Result<bool> {
+        let mut last = NONE;
+        while let Some(number) = self.next_lap(links, last, walk) {
+            let Laps { all, dirty, slots, addresses, .. } = &mut links.laps;
+            let lap = &mut all[number as usize];
+            if !lap.jumps.iter().all(|jump| self.passes(*jump)) {
+                // Somebody is to look at a branch in it.
+                return Ok(true);
+            }
+            if let Some(place) = self.events(lap, (slots, addresses), walk.now)? {
+                self.part_of_lap(links, number, place, (steps, walk))?;
+                return Ok(false);
+            }
+            for &(register, value) in &lap.registers {
+                self.scalars[register as usize & (SCALARS - 1)] = value.of(slots);
+            }
+            self.known |= lap.written;
+            for &(at, value) in &lap.stores {
+                self.smem.store(i64::from(at), value.of(slots), true);
+            }
+            if lap.pending == 0 {
+                dirty.push(number);
+            }
+            lap.pending += 1;
+            walk.now += lap.duration;
+            walk.bundles += lap.bundles;
+            walk.left -= lap.links;
+            walk.at = lap.exit;
+            walk.before = lap.last;
+            walk.went = (lap.jumps.last().copied().unwrap_or(NONE), true);
+            last = number;
+        }
+        Ok(true)
+    }
+
+    /// The composed round that follows now, with what it computes; `last`: the one before it.
+    fn next_lap(&self, links: &mut Links, last: u32, walk: &Walk) -> Option<u32> {
+        let number = links.link(walk.at).loop_of;
+        let Laps { loops, all, slots, addresses, .. } = &mut links.laps;
+        let of = loops.get_mut(number as usize)?;
+        let smem = |space: Space| space == Space::Smem;
+        let outside = |desc: u32| smem(self.l.geometry[desc as usize].src) || smem(self.l.geometry[desc as usize].dst);
+        if of.laps.is_empty() || self.effects.iter().any(|e| outside(e.desc)) {
+            // Scalar memory may change within a round, or what it holds then may go elsewhere.
+            return None;
+        }
+        slots[..SCALARS].copy_from_slice(&self.scalars);
+        let mut goes = |lap: &u32| all.get(*lap as usize).is_some_and(|l| self.goes(l, slots, addresses, walk));
+        let expected = all.get(last as usize).map_or(NONE, |l| l.next);
+        let expected = if of.laps.contains(&expected) { expected } else { NONE };
+        let next = if goes(&expected) { expected } else { of.laps.iter().copied().find(|lap| goes(lap))? };
+        if let Some(last) = all.get_mut(last as usize) {
+            last.next = next;
+        }
+        of.composed = of.composed.saturating_add(1);
+        Some(next)
+    }
+
+    /// Whether a round goes on to its end as it did, but for waits; with what it computes.
+    fn goes(&self, lap: &Lap, slots: &mut [i32; SLOTS], addresses: &mut Vec<[i64; 2]>, walk: &Walk) -> bool {
+        if lap.known & !self.known != 0 || walk.left <= lap.links || walk.now + lap.duration >= walk.end {
+            return false;
+        }
+        for &(slot, at) in &lap.words {
+            let Some((word, true)) = self.smem.load(i64::from(at)) else { return false };
+            slots[slot as usize] = word;
+        }
+        if !lap.before.iter().all(|q| q.holds(slots)) {
+            return false;
+        }
+        lap.ops.iter().for_each(|op| op.compute(slots));
+        addresses.clear();
+        lap.behind.iter().all(|q| q.holds(slots)) && lap.events.iter().all(|e| self.in_range(e, slots, addresses))
+    }
+
+    /// Whether a transfer's sides are in range; notes their addresses.
+    fn in_range(&self, event: &Event, slots: &[i32; SLOTS], addresses: &mut Vec<[i64; 2]>) -> bool {
+        let Event::Starts { start, src, dst, .. } = event else { return true };
+        let g = &self.l.geometry[start.desc as usize];
+        let [src, dst] =
+            [(g.src, src), (g.dst, dst)].map(|(s, [base, more])| self.address_at(s, base.of(slots), more.of(slots)));
+        addresses.push([src, dst]);
+        let inside =
+            |space: Space, side: &Side, at: i64| at + side.lo >= 0 && at + side.hi <= self.bytes_of(space) as i64;
+        inside(g.src, &g.from, src) && inside(g.dst, &g.to, dst)
+    }
+
+    /// Does what a round that begins behind cycle `base` does outside the core: the place of the link at which it ends, if a wait is not met
+    /// in time.
+    fn events(
+        &mut self,
+        lap: &Lap,
+        (slots, addresses): (&[i32; SLOTS], &[[i64; 2]]),
+        base: u64,
+    ) -> Result<Option<u32>> {
+        let mut addresses = addresses.iter();
+        for event in &lap.events {
+            match *event {
+                Event::Holds { at, sem, bytes, place } => {
+                    let bytes = u64::from(bytes.of(slots) as u32);
+                    if !self.semaphores.ready(sem as usize, bytes).is_ok_and(|(ends, _)| ends < base + at) {
+                        return Ok(Some(place));
+                    }
+                }
+                Event::Takes { at, sem, bytes } => {
+                    self.semaphores.take(sem as usize, u64::from(bytes.of(slots) as u32), base + at);
+                    self.apply_effects(base + at);
+                }
+                Event::Starts { at, bundle, start, .. } => {
+                    let Some(&[src, dst]) = addresses.next() else { continue };
+                    (self.now, self.pc) = (base + at, bundle);
+                    self.begin_dma(&start, (src, true), (dst, true))?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A round was done outside the core up to the link at a place: its links before that were replayed, and the walk is there.
+    #[cold]
+    fn part_of_lap(
+        &mut self,
+        links: &mut Links,
+        lap: u32,
+        place: u32,
+        (steps, walk): (&[Step], &mut Walk),
+    ) -> Result<()> {
+        let parts = std::mem::take(&mut links.laps.all[lap as usize].parts);
+        for part in &parts[..place as usize] {
+            let link = *links.link(part.link);
+            self.now = walk.now;
+            self.scalars_of(&steps[link.steps as usize..link.end as usize])?;
+            let counter = link.counter as usize & (SCALARS - 1);
+            self.scalars[counter] = self.scalars[counter].wrapping_sub(i32::from(counter != 0));
+            if part.again > 0 {
+                let steps = &steps[link.steps as usize..link.end as usize];
+                self.now += u64::from(link.duration);
+                let again = self.scalars_of_rounds(steps, (link.counter, link.rolls), u64::from(link.duration));
+                debug_assert_eq!(again, u64::from(part.again), "the round asked for that");
+            }
+            let times = 1 + u64::from(part.again);
+            links.add(part.link, times);
+            walk.now += u64::from(link.duration) * times;
+            walk.bundles += u64::from(link.bundles) * times;
+            walk.left -= 1;
+            (walk.before, walk.went) = (link.id, (link.last, part.taken));
+        }
+        walk.at = parts[place as usize].link;
+        links.laps.all[lap as usize].parts = parts;
+        Ok(())
+    }
+
+    /// Computes the scalars of steps.
+    fn scalars_of(&mut self, steps: &[Step]) -> Result<()> {
+        for step in steps {
+            match *step {
+                Step::Scalar(s) => {
+                    let (value, known) = self.scalar::<false>(&s)?;
+                    self.write_scalar(s.d, value, known);
+                }
+                Step::Parallel { bundle } => self.scalar_ops::<false>(&self.l.code.heads[bundle as usize])?,
+                Step::At { .. } | Step::Waits { .. } | Step::Transfer { .. } => {}
+                Step::Remote { .. } | Step::Signal { .. } => {}
+            }
+        }
+        Ok(())
+    }
+}
