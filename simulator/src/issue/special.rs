@@ -346,7 +346,7 @@ impl Core<'_> {
     }
 
     /// Starts a transfer between byte addresses that are in range, each known or not.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin_dma(&mut self, s: &Start, from: (i64, bool), to: (i64, bool)) -> Step<()> {
         let g: &Geometry = &self.l.geometry[s.desc as usize];
         let (src, dst) = (from.0, to.0);

@@ -155,7 +155,6 @@ impl Core<'_> {
             exit_floor: exit_floor as u32,
             next: [NONE; 2],
             link: NONE,
-            alone: 0,
             offsets: offsets as u32,
             stalls: stalls as u32,
             nstalls: (table.stalls.len() - stalls) as u32,

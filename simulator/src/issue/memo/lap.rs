@@ -136,10 +136,11 @@ pub(super) struct Lap {
     pub written: u64,
     /// Words of scalar memory that it reads, and their slots.
     pub words: Vec<(u8, u32)>,
-    /// What is asked first, computed, and asked then.
-    pub before: Vec<Question>,
+    /// What is asked of registers, and of words; what is computed, and asked of that.
+    pub of_registers: Vec<Question>,
+    pub of_words: Vec<Question>,
     pub ops: Vec<Op>,
-    pub behind: Vec<Question>,
+    pub of_results: Vec<Question>,
     pub events: Vec<Event>,
     /// What registers and words of scalar memory hold behind it.
     pub registers: Vec<(u8, Value)>,
@@ -500,9 +501,9 @@ impl Composer<'_> {
     /// The round, without what nothing depends on.
     fn lap(self, parts: Vec<Part>, end: End) -> Lap {
         let End { duration, bundles, links, last, jumps, exit } = end;
-        let changed = |(r, v): (usize, &Value)| *v != Value { slot: r as u8, add: 0 };
-        let registers: Vec<(u8, Value)> =
-            self.registers.iter().enumerate().filter(|r| changed(*r)).map(|(r, v)| (r as u8, *v)).collect();
+        let mut registers = Vec::with_capacity(32);
+        let own = |register: u8| Value { slot: register, add: 0 };
+        registers.extend((0..).zip(self.registers).filter(|&(r, v)| v != own(r)));
         let stores: Vec<(u32, Value)> = self.words.iter().filter(|w| w.written).map(|w| (w.at, w.holds)).collect();
         let mut used = [false; SLOTS];
         let mut uses = |v: Value| used[v.slot as usize] = true;
@@ -515,28 +516,35 @@ impl Composer<'_> {
                 Event::Starts { src, dst, .. } => src.iter().chain(dst).for_each(|v| uses(*v)),
             }
         }
-        let mut ops: Vec<Op> = self.ops.into_iter().rev().collect();
-        ops.retain(|o| {
-            let needed = used[o.slot as usize];
-            if needed {
-                o.sources.iter().for_each(|s| used[s.slot as usize] = true);
+        let mut ops = self.ops;
+        let mut result = [false; SLOTS];
+        for op in ops.iter().rev() {
+            result[op.slot as usize] = true;
+            if used[op.slot as usize] {
+                op.sources.iter().for_each(|s| used[s.slot as usize] = true);
             }
-            needed
-        });
-        ops.reverse();
+        }
+        ops.retain(|o| used[o.slot as usize]);
         let words: Vec<(u8, u32)> = self.words.iter().filter_map(|w| Some((w.slot?, w.at))).collect();
         let written = registers.iter().fold(0, |all, r| all | 1 << r.0);
-        let of_op = |q: &Question| ops.iter().any(|o| o.slot == q.of.slot);
-        let (behind, before) = self.questions.into_iter().partition(of_op);
+        let of = |what: fn(usize, bool) -> bool| {
+            let asked = |q: &&Question| what(usize::from(q.of.slot), result[q.of.slot as usize]);
+            let mut some = Vec::with_capacity(self.questions.len());
+            some.extend(self.questions.iter().filter(asked));
+            some
+        };
+        let of_registers = of(|slot, _| slot < FIRST);
+        let (of_words, of_results) = (of(|slot, result| slot >= FIRST && !result), of(|_, result| result));
         let events = self.events;
         Lap {
             parts,
             known: self.read & !1,
             written,
             words,
-            before,
+            of_registers,
+            of_words,
             ops,
-            behind,
+            of_results,
             events,
             registers,
             stores,

@@ -26,6 +26,9 @@ const PATIENCE: u32 = 128;
 /// Most composed rounds of all loops.
 const MOST_LAPS: usize = 1 << 12;
 
+/// In place of a loop's number: rounds that begin with the link are not looked at.
+const DULL: u32 = NONE - 1;
+
 /// A link that a jump back leads to, with which rounds begin.
 #[derive(Debug)]
 struct Loop {
@@ -37,8 +40,6 @@ struct Loop {
     /// Rounds link by link, and composed ones.
     singly: u32,
     composed: u32,
-    /// Nothing is looked for any more.
-    given_up: bool,
 }
 
 /// All composed rounds, and the round that goes on.
@@ -105,7 +106,16 @@ impl Laps {
     pub fn passed(&mut self, link: u32, again: u64, taken: bool) {
         if self.jump != NONE {
             self.path.push(Part { link, again: again as u32, taken });
+            if self.path.len() > MOST {
+                self.leave();
+            }
         }
+    }
+
+    /// Whether there may be something to do behind a jump back that leads to a link of such a number.
+    #[inline(always)]
+    pub fn looks(&self, jump: u32, loop_of: u32) -> bool {
+        loop_of != DULL || jump == self.jump
     }
 
     /// A round begins with a link behind a jump.
@@ -114,19 +124,18 @@ impl Laps {
         self.path.clear();
     }
 
-    /// The round that went on ended where it began, and is one of a loop's: whether it is to be composed.
-    fn ended(&mut self, number: u32) -> bool {
+    /// The round that went on has ended, and is one of a loop's: whether it is to be composed; none if it is time to give up.
+    fn ended(&mut self, number: u32) -> Option<bool> {
         let Laps { loops, all, path, .. } = self;
         let of = &mut loops[number as usize];
         of.singly += 1;
         if of.singly > PATIENCE.max(of.composed) {
-            of.given_up = true;
-            of.seen.clear();
+            return None;
         }
-        if of.given_up || of.laps.len() >= COMPOSED || all.len() >= MOST_LAPS {
-            return false;
+        if of.laps.len() >= COMPOSED || all.len() >= MOST_LAPS {
+            return Some(false);
         }
-        match of.seen.iter_mut().find(|s| s.0 == *path) {
+        Some(match of.seen.iter_mut().find(|s| s.0 == *path) {
             Some((_, times)) => {
                 *times = times.saturating_add(1);
                 *times == SEEN && of.laps.iter().all(|lap| all[*lap as usize].parts != *path)
@@ -138,7 +147,7 @@ impl Laps {
                 of.seen.push((path.clone(), 1));
                 false
             }
-        }
+        })
     }
 }
 
@@ -160,14 +169,13 @@ impl Core<'_> {
     pub(super) fn laps(&mut self, links: &mut Links, code: (&[Step], &[u32]), walk: &mut Walk) -> Result<()> {
         let jump = walk.went.0;
         if links.laps.jump == jump {
-            let short = links.laps.path.len() < FEWEST;
-            if !short {
+            let first = links.laps.first;
+            if links.laps.path.len() >= FEWEST {
                 self.ended(links, code, walk.at);
+            } else if links.link(first).loop_of == NONE {
+                links.look_at(first, DULL);
             }
             links.laps.leave();
-            if short {
-                return Ok(());
-            }
         }
         let begin = walk.now;
         let within = !self.composed(links, code.0, walk)?;
@@ -178,10 +186,10 @@ impl Core<'_> {
         if within {
             return Ok(());
         }
-        let free = links.laps.jump == NONE || links.laps.path.len() > MOST;
-        let begins = match links.laps.loops.get(links.link(walk.at).loop_of as usize) {
-            Some(of) => !of.given_up && (free || of.jump == walk.went.0),
-            None => free,
+        let (free, of) = (links.laps.jump == NONE, links.link(walk.at).loop_of);
+        let begins = match links.laps.loops.get(of as usize) {
+            Some(of) => free || of.jump == walk.went.0,
+            None => free && of != DULL,
         };
         if begins {
             links.laps.begin(walk.went.0, walk.at);
@@ -196,11 +204,13 @@ impl Core<'_> {
         if number == NONE {
             number = links.laps.loops.len() as u32;
             let (laps, seen) = (Vec::new(), Vec::with_capacity(REMEMBERED));
-            links.laps.loops.push(Loop { jump, laps, seen, singly: 0, composed: 0, given_up: false });
+            links.laps.loops.push(Loop { jump, laps, seen, singly: 0, composed: 0 });
             links.look_at(first, number);
         }
-        if !links.laps.ended(number) {
-            return;
+        match links.laps.ended(number) {
+            Some(true) => {}
+            Some(false) => return,
+            None => return links.look_at(first, DULL),
         }
         let lap = compose(self.l, links, (&links.laps.path, exit), code);
         let place = links.laps.all.len() as u32;
@@ -213,7 +223,8 @@ impl Core<'_> {
                 of.laps.push(place);
                 links.laps.all.push(lap);
             }
-            None => of.given_up = of.laps.is_empty(),
+            None if of.laps.is_empty() => links.look_at(first, DULL),
+            None => {}
         }
     }
 
@@ -265,10 +276,15 @@ impl Core<'_> {
             return None;
         }
         slots[..SCALARS].copy_from_slice(&self.scalars);
-        let mut goes = |lap: &u32| all.get(*lap as usize).is_some_and(|l| self.goes(l, slots, addresses, walk));
         let expected = all.get(last as usize).map_or(NONE, |l| l.next);
-        let expected = if of.laps.contains(&expected) { expected } else { NONE };
-        let next = if goes(&expected) { expected } else { of.laps.iter().copied().find(|lap| goes(lap))? };
+        let expected = of.laps.iter().position(|lap| *lap == expected).unwrap_or(0);
+        // What was expected first, then the others.
+        let (others, first) = of.laps.split_at(expected);
+        let next = first
+            .iter()
+            .chain(others)
+            .copied()
+            .find(|lap| self.goes(&mut all[*lap as usize], slots, addresses, walk))?;
         if let Some(last) = all.get_mut(last as usize) {
             last.next = next;
         }
@@ -277,7 +293,12 @@ impl Core<'_> {
     }
 
     /// Whether a round goes on to its end as it did, but for waits; with what it computes.
-    fn goes(&self, lap: &Lap, slots: &mut [i32; SLOTS], addresses: &mut Vec<[i64; 2]>, walk: &Walk) -> bool {
+    fn goes(&self, lap: &mut Lap, slots: &mut [i32; SLOTS], addresses: &mut Vec<[i64; 2]>, walk: &Walk) -> bool {
+        if let Some(unlike) = lap.of_registers.iter().position(|q| !q.holds(slots)) {
+            // What tells a round from others is asked first from now on.
+            lap.of_registers.swap(0, unlike);
+            return false;
+        }
         if lap.known & !self.known != 0 || walk.left <= lap.links || walk.now + lap.duration >= walk.end {
             return false;
         }
@@ -285,12 +306,13 @@ impl Core<'_> {
             let Some((word, true)) = self.smem.load(i64::from(at)) else { return false };
             slots[slot as usize] = word;
         }
-        if !lap.before.iter().all(|q| q.holds(slots)) {
+        if let Some(unlike) = lap.of_words.iter().position(|q| !q.holds(slots)) {
+            lap.of_words.swap(0, unlike);
             return false;
         }
         lap.ops.iter().for_each(|op| op.compute(slots));
         addresses.clear();
-        lap.behind.iter().all(|q| q.holds(slots)) && lap.events.iter().all(|e| self.in_range(e, slots, addresses))
+        lap.of_results.iter().all(|q| q.holds(slots)) && lap.events.iter().all(|e| self.in_range(e, slots, addresses))
     }
 
     /// Whether a transfer's sides are in range; notes their addresses.

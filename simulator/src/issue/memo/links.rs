@@ -17,8 +17,6 @@ use crate::stats::{Cause, Collector};
 use crate::unit::scalar;
 use systole_isa::opcodes::ScalarFn;
 
-/// Times that a transition is replayed alone before it is linked.
-const ALONE: u8 = 2;
 /// Most links, and most that are replayed before somebody else is asked.
 const MOST: usize = 1 << 18;
 const LONGEST: u32 = 1 << 14;
@@ -86,17 +84,18 @@ struct Op {
     imm: i32,
 }
 
-/// The operations of steps that compute scalars from scalars; none if others are among them.
-fn ops(steps: &[Step]) -> Option<Vec<Op>> {
-    let op = |step: &Step| match *step {
+/// Appends the operations of steps that compute scalars from scalars; `false` if others are among them.
+fn ops(steps: &[Step], all: &mut Vec<Op>) -> bool {
+    steps.iter().all(|step| match *step {
         Step::Scalar(ScalarOp { kind: ScalarKind::Pure(function), d, a, b, c, imm }) => {
-            Some(Op { function, d, a, b, c, imm })
+            if d != 0 {
+                all.push(Op { function, d, a, b, c, imm });
+            }
+            true
         }
-        Step::Scalar(_) | Step::Parallel { .. } | Step::At { .. } | Step::Waits { .. } => None,
-        Step::Transfer { .. } | Step::Remote { .. } | Step::Signal { .. } => None,
-    };
-    let all: Option<Vec<Op>> = steps.iter().map(op).collect();
-    Some(all?.into_iter().filter(|o| o.d != 0).collect())
+        Step::Scalar(_) | Step::Parallel { .. } | Step::At { .. } | Step::Waits { .. } => false,
+        Step::Transfer { .. } | Step::Remote { .. } | Step::Signal { .. } => false,
+    })
 }
 
 /// Where a replay of links ends.
@@ -147,6 +146,11 @@ pub(super) struct Links {
 }
 
 impl Links {
+    /// None, with room for so many.
+    pub fn new(room: usize) -> Links {
+        Links { all: Vec::with_capacity(room), ..Links::default() }
+    }
+
     pub fn link(&self, link: u32) -> &Link {
         &self.all[link as usize]
     }
@@ -174,26 +178,25 @@ impl Links {
 }
 
 impl Table {
-    /// The link of a transition, made if it was replayed often enough; else none. `bubble`: the first cycle behind a jump.
+    /// The link of a transition, made if there is none and may be more; else none. `bubble`: the first cycle behind a jump.
     pub(super) fn link(&mut self, code: &Code, id: u32, bubble: u64) -> u32 {
         let t = &mut self.transitions[id as usize];
         if t.link != NONE || self.links.all.len() > MOST {
             return t.link;
         }
-        t.alone = t.alone.saturating_add(1);
-        if t.alone < ALONE {
-            return NONE;
-        }
         let p = &self.pieces[t.piece as usize];
         let branch = p.branches.then(|| code.branches[p.last as usize]);
         let again = u64::from(t.exit_floor).max(bubble << 4 | Cause::Fetch as u64) == u64::from(t.floor);
         t.link = self.links.all.len() as u32;
-        let steps = [p.steps..p.tail, p.tail..p.end].map(|r| ops(&self.steps[r.start as usize..r.end as usize]));
-        let pure = steps.iter().all(Option::is_some);
-        let ends =
-            [0, 1, 2].map(|n| steps.iter().take(n).flatten().map(Vec::len).sum::<usize>() + self.links.ops.len());
-        let [ops, ops_tail, ops_end] = ends.map(|n| n as u32);
-        self.links.ops.extend(steps.into_iter().flatten().flatten());
+        let of_links = &mut self.links.ops;
+        let begin = of_links.len();
+        let before = ops(&self.steps[p.steps as usize..p.tail as usize], of_links);
+        let tail = of_links.len();
+        let pure = before && ops(&self.steps[p.tail as usize..p.end as usize], of_links);
+        if !pure {
+            of_links.truncate(begin);
+        }
+        let [ops, ops_tail, ops_end] = [begin, tail, of_links.len()].map(|n| n as u32);
         self.links.all.push(Link {
             next: [NONE; 2],
             asks: Asks::of(branch),
@@ -365,9 +368,10 @@ impl Core<'_> {
                 bundles += rounds * u64::from(link.bundles);
             }
             (before, went) = (link.id, (link.last, taken));
+            let jump = if taken && link.jumps_back() { link.last } else { NONE };
             laps.passed(at, rounds, taken);
             at = next;
-            if taken && link.jumps_back() {
+            if jump != NONE && laps.looks(jump, all[at as usize].loop_of) {
                 let mut walk = Walk { at, now, bundles, left, before, went, end };
                 self.laps(links, (steps, offsets), &mut walk)?;
                 Walk { at, now, bundles, left, before, went, .. } = walk;

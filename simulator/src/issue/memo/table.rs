@@ -24,6 +24,8 @@ const MOST_TRANSITIONS: usize = 1 << 18;
 const FIRST_WORDS: (usize, usize) = (8, 1 << 17);
 const FIRST_TRANSITIONS: (usize, usize) = (1, 1 << 12);
 const FIRST_PIECES: (usize, usize) = (1, 1 << 10);
+/// Room for links: of so many bundles one.
+const BUNDLES_OF_LINK: usize = 8;
 
 /// Tables of the cores of one run: a core takes its lane's while it goes on, so that those of one lane learn from each other. At most one
 /// of a lane goes on at a time.
@@ -86,9 +88,8 @@ pub(super) struct Transition {
     pub nstalls: u32,
     /// Replays that the counters do not know yet.
     pub pending: u64,
-    /// Its link, and how often it was replayed while there was none.
+    /// Its link.
     pub link: u32,
-    pub alone: u8,
 }
 
 /// What transitions add to the counters that need no order, one behind the other: bundle, matrix unit or slot group, and how much.
@@ -267,7 +268,7 @@ impl Table {
             bodies: Vec::with_capacity(room(FIRST_TRANSITIONS)),
             by_hash: FxHashMap::with_capacity_and_hasher(states, FxBuildHasher),
             transitions: Vec::with_capacity(room(FIRST_TRANSITIONS)),
-            links: Links::default(),
+            links: Links::new(room(FIRST_TRANSITIONS) / BUNDLES_OF_LINK),
             by_key: FxHashMap::with_capacity_and_hasher(states, FxBuildHasher),
             firsts: FxHashMap::default(),
             offsets: Vec::new(),
