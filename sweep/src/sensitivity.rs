@@ -26,7 +26,8 @@ impl Bar {
 pub fn tornado(chip: &ChipConfig, c: &Counters, most: usize) -> Vec<Bar> {
     let prices = Prices::of(chip);
     let seconds = chip.seconds(c.cycles);
-    let total = |p: &Prices| energy::energy(chip, &c.work, seconds, c.devices, p).total();
+    let counted = energy::Counted::of(chip, &c.work);
+    let total = |p: &Prices| counted.energy(seconds, c.devices, p).total();
     let bar = |&cost: &Cost| {
         let row = chip.costs.row(cost);
         Bar { name: cost.info().0, low: total(&prices.with(cost, row.low)), high: total(&prices.with(cost, row.high)) }

@@ -50,7 +50,7 @@ pub struct Table {
 }
 
 /// Draws of the front's uncertainty.
-pub const FRONT_DRAWS: usize = 64;
+pub const FRONT_DRAWS: usize = draws::FEW;
 
 /// The numbers of a run with prices.
 fn price(chip: &ChipConfig, c: &Counters, prices: &Prices) -> Numbers {
@@ -110,7 +110,7 @@ type Priced = (Numbers, Vec<Numbers>);
 
 fn priced(chip: &ChipConfig, c: &Counters) -> Priced {
     let mut n = price(chip, c, &Prices::of(chip));
-    let all: Vec<Numbers> = draws::draw(chip, FRONT_DRAWS).iter().map(|p| price(chip, c, p)).collect();
+    let all: Vec<Numbers> = draws::few(chip).iter().map(|p| price(chip, c, p)).collect();
     let spread = |f: fn(&Numbers) -> f64| draws::percentiles(all.iter().map(f).collect());
     [n.energy_low_j, _, n.energy_high_j] = spread(|n| n.energy_j);
     [n.area_low_mm2, _, n.area_high_mm2] = spread(|n| n.area_mm2);

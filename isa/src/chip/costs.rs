@@ -21,7 +21,7 @@ macro_rules! costs {
             pub const ALL: &[Cost] = &[$(Cost::$cost),+];
 
             /// The coefficient's key in `[costs]`, its unit, and its meaning.
-            pub fn info(self) -> (&'static str, &'static str, &'static str) {
+            pub const fn info(self) -> (&'static str, &'static str, &'static str) {
                 match self { $(Cost::$cost => ($key, $unit, $doc)),+ }
             }
         }

@@ -8,18 +8,43 @@
 
 use super::Prices;
 use systole_isa::ChipConfig;
-use systole_isa::chip::{Cost, Quality, Sourced};
+use systole_isa::chip::{Cost, Quality};
 
 /// Draws that percentiles are taken of.
 pub const DRAWS: usize = 400;
 
+/// Draws where many designs are compared with each other.
+pub const FEW: usize = 64;
+
+/// For every coefficient the parts of the distribution, in its order.
+type Orders<const N: usize> = [[u16; N]; Cost::ALL.len()];
+
+static ORDERS: Orders<DRAWS> = orders();
+static ORDERS_OF_FEW: Orders<FEW> = orders();
+
+const fn orders<const N: usize>() -> Orders<N> {
+    let mut all = [[0; N]; Cost::ALL.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = order(key(Cost::ALL[i].info().0));
+        i += 1;
+    }
+    all
+}
+
 /// What a name's numbers begin with.
-fn key(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0000_0100_0000_01b3))
+const fn key(name: &str) -> u64 {
+    let bytes = name.as_bytes();
+    let (mut hash, mut i) = (0xcbf2_9ce4_8422_2325u64, 0);
+    while i < bytes.len() {
+        hash = (hash ^ bytes[i] as u64).wrapping_mul(0x0000_0100_0000_01b3);
+        i += 1;
+    }
+    hash
 }
 
 /// A number below `n` that follows from a key and a number.
-fn below(n: usize, key: u64, index: u64) -> usize {
+const fn below(n: usize, key: u64, index: u64) -> usize {
     let mut h = key.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     h = (h ^ (h >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     h = (h ^ (h >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -27,10 +52,18 @@ fn below(n: usize, key: u64, index: u64) -> usize {
 }
 
 /// The parts of the distribution in a key's order (Fisher and Yates).
-fn order(key: u64, count: usize) -> Vec<usize> {
-    let mut parts: Vec<usize> = (0..count).collect();
-    for left in (2..=count).rev() {
-        parts.swap(left - 1, below(left, key, left as u64));
+const fn order<const N: usize>(key: u64) -> [u16; N] {
+    let mut parts = [0; N];
+    let mut i = 0;
+    while i < N {
+        parts[i] = i as u16;
+        i += 1;
+    }
+    let mut left = N;
+    while left >= 2 {
+        let other = below(left, key, left as u64);
+        (parts[left - 1], parts[other]) = (parts[other], parts[left - 1]);
+        left -= 1;
     }
     parts
 }
@@ -74,25 +107,31 @@ fn quantile(share: f64) -> f64 {
 }
 
 /// What a coefficient of a quality is of its value in each part of the distribution.
-fn factors(quality: Quality, count: usize) -> Vec<f64> {
-    (0..count).map(|i| (quality.sigma() * quantile((i as f64 + 0.5) / count as f64)).exp()).collect()
+fn factors<const N: usize>(quality: Quality) -> [f64; N] {
+    std::array::from_fn(|i| (quality.sigma() * quantile((i as f64 + 0.5) / N as f64)).exp())
 }
 
 /// The prices of [`DRAWS`] draws: percentiles of several quantities are taken of the same ones.
 pub fn all(chip: &ChipConfig) -> Vec<Prices> {
-    draw(chip, DRAWS)
+    draw(chip, &ORDERS)
 }
 
-/// The prices of so many draws.
-pub fn draw(chip: &ChipConfig, count: usize) -> Vec<Prices> {
-    let rows = || Cost::ALL.iter().map(|&c| chip.costs.row(c)).collect::<Vec<&Sourced>>();
-    let (certain, rows) = (Prices::of(chip), rows());
-    let mut out = vec![certain; count];
+/// The prices of [`FEW`] draws.
+pub fn few(chip: &ChipConfig) -> Vec<Prices> {
+    draw(chip, &ORDERS_OF_FEW)
+}
+
+fn draw<const N: usize>(chip: &ChipConfig, orders: &Orders<N>) -> Vec<Prices> {
+    let certain = Prices::of(chip);
+    let mut out = vec![certain; N];
     for quality in [Quality::H, Quality::M, Quality::L] {
-        let factors = factors(quality, count);
-        for (c, row) in Cost::ALL.iter().zip(&rows).filter(|r| r.1.quality == quality && r.1.low < r.1.high) {
-            for (prices, part) in out.iter_mut().zip(order(key(c.info().0), count)) {
-                prices.0[*c as usize] = (row.value * factors[part]).clamp(row.low, row.high);
+        let factors = factors::<N>(quality);
+        for (&c, order) in Cost::ALL.iter().zip(orders) {
+            let row = chip.costs.row(c);
+            if row.quality == quality && row.low < row.high {
+                for (prices, &part) in out.iter_mut().zip(order) {
+                    prices.0[c as usize] = (row.value * factors[usize::from(part)]).clamp(row.low, row.high);
+                }
             }
         }
     }
@@ -140,14 +179,13 @@ mod tests {
 
     #[test]
     fn coefficients_take_every_part_once_and_independently() {
-        let orders: Vec<Vec<usize>> = Cost::ALL.iter().map(|c| order(key(c.info().0), DRAWS)).collect();
-        for (i, a) in orders.iter().enumerate() {
-            let mut sorted = a.clone();
+        for (i, a) in ORDERS.iter().enumerate() {
+            let mut sorted = *a;
             sorted.sort_unstable();
-            assert!(sorted.iter().enumerate().all(|(i, p)| i == *p));
-            for b in &orders[..i] {
+            assert!(sorted.iter().enumerate().all(|(i, p)| i == usize::from(*p)));
+            for b in &ORDERS[..i] {
                 let middle = (DRAWS - 1) as f64 / 2.0;
-                let products = a.iter().zip(b).map(|(a, b)| (*a as f64 - middle) * (*b as f64 - middle));
+                let products = a.iter().zip(b).map(|(a, b)| (f64::from(*a) - middle) * (f64::from(*b) - middle));
                 let correlation = products.sum::<f64>() * 12.0 / (DRAWS as f64).powi(3);
                 assert!(correlation.abs() < 0.2, "{correlation}");
             }

@@ -8,7 +8,7 @@ use super::work::{Price, price};
 use super::{Prices, Work};
 use systole_isa::chip::Cost;
 use systole_isa::{ChipConfig, DType};
-use systole_simulator::stats::{Activities, Activity};
+use systole_simulator::stats::Activity;
 
 macro_rules! names {
     ($(#[$doc:meta])+ $name:ident { $($variant:ident $text:literal),+ }) => {
@@ -96,86 +96,105 @@ pub fn over_links(bytes: f64, prices: &Prices) -> f64 {
     8.0 * bytes * prices.get(Cost::Ici) * 1e-12
 }
 
-/// What the activities of some work come to, by how they are priced, but what rows of matrix units cost.
-#[derive(Default)]
-struct Sums {
+/// What some work comes to before prices, by how it is priced: the same for all draws of them.
+pub struct Counted<'a> {
+    chip: &'a ChipConfig,
+    work: &'a Work,
     /// Bits read from and written to vector memory, and both of scalar memory.
     read: u64,
     written: u64,
     smem: u64,
     /// Bits of weights.
     weights: f64,
-    /// Joules of fetch and issue.
-    issue: f64,
+    /// Fetch and issue: how often.
+    issue: Vec<(Cost, f64)>,
+    /// Operations of lanes, and of these what is not padding.
+    lanes: Vec<(Cost, f64, f64)>,
     /// Bits over the link to the host.
     host: u64,
+    /// What bits of vector memory cost of those of one of 128 KiB a lane.
+    vmem_size: f64,
 }
 
-impl Sums {
-    fn of(a: &Activities, prices: &Prices) -> Sums {
-        let mut sums = Sums::default();
-        for &kind in Activity::ALL {
+impl<'a> Counted<'a> {
+    pub fn of(chip: &'a ChipConfig, work: &'a Work) -> Counted<'a> {
+        let lane = chip.vmem.bytes as f64 / f64::from(chip.core.lanes.max(1));
+        let vmem_size = (lane / f64::from(128 << 10)).sqrt();
+        let (issue, lanes) = (Vec::new(), Vec::new());
+        let mut c =
+            Counted { chip, work, read: 0, written: 0, smem: 0, weights: 0.0, issue, lanes, host: 0, vmem_size };
+        let a = &work.activity;
+        for &kind in Activity::ALL.iter().filter(|&&kind| a[kind] > 0) {
             let n = a[kind];
             match price(kind) {
                 Price::Bytes { read, written, smem } => {
-                    sums.read += 8 * n * read;
-                    sums.written += 8 * n * written;
-                    sums.smem += 8 * n * smem;
+                    c.read += 8 * n * read;
+                    c.written += 8 * n * written;
+                    c.smem += 8 * n * smem;
                 }
-                Price::Weights(bits) => sums.weights += bits * n as f64,
-                Price::Issue(cost) => sums.issue += n as f64 * (prices.get(cost) * 1e-12),
-                Price::Host => sums.host += 8 * n,
-                // By lane, and by cell, with the share that is useful.
-                Price::Lane(_) | Price::Rows => {}
+                Price::Weights(bits) => c.weights += bits * n as f64,
+                Price::Issue(cost) => c.issue.push((cost, n as f64)),
+                Price::Host => c.host += 8 * n,
+                Price::Lane(cost) => {
+                    let empty = work.empty[kind].min(n) as f64;
+                    c.lanes.push((cost, n as f64 - empty, empty));
+                }
+                // By cell, with the share that is useful.
+                Price::Rows => {}
                 Price::Within(_) => {}
             }
         }
-        sums
+        c
+    }
+
+    /// Energy of the work, without what chips take that do nothing.
+    pub fn dynamic(&self, prices: &Prices) -> Energy {
+        let (chip, work) = (self.chip, self.work);
+        let p = |c: Cost| prices.get(c) * 1e-12;
+        let v2 = voltage_squared(chip, prices);
+        let mut e = Energy::default();
+        for (i, cost) in [Cost::MacBf16, Cost::MacInt8, Cost::MacF8].into_iter().enumerate() {
+            e.add(Unit::Mxu, Purpose::Useful, v2 * work.useful[i] * p(cost));
+            e.add(Unit::Mxu, Purpose::Padding, v2 * work.padding[i] * p(cost) * prices.get(Cost::MacPadding));
+        }
+        // A weight passes half of the rows on its way to its cell.
+        e.add(Unit::Mxu, Purpose::Weights, v2 * self.weights * f64::from(chip.mxu.rows) / 2.0 * p(Cost::WeightBit));
+        for &(cost, useful, empty) in &self.lanes {
+            let unit = if cost == Cost::Xlu { Unit::Xlu } else { Unit::Vpu };
+            e.add(unit, Purpose::Useful, v2 * useful * p(cost));
+            e.add(unit, Purpose::Padding, v2 * empty * p(cost));
+        }
+        let vmem = self.vmem_size * (self.read as f64 * p(Cost::VmemRead) + self.written as f64 * p(Cost::VmemWrite));
+        e.add(Unit::Vmem, Purpose::Movement, v2 * vmem);
+        e.add(Unit::Smem, Purpose::Control, v2 * self.smem as f64 * p(Cost::Smem));
+        let issue = self.issue.iter().fold(0.0, |sum, &(cost, n)| sum + n * p(cost));
+        e.add(Unit::Issue, Purpose::Control, v2 * issue);
+        let hbm = 8.0 * (work.hbm_read + work.hbm_write) as f64;
+        e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
+        let (read, write) = (8.0 * work.cmem_read as f64, 8.0 * work.cmem_write as f64);
+        e.add(Unit::Cmem, Purpose::Movement, v2 * (read * p(Cost::CmemRead) + write * p(Cost::CmemWrite)));
+        e.add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
+        e.add(Unit::Host, Purpose::Movement, self.host as f64 * p(Cost::Host));
+        e
+    }
+
+    /// Energy of the work, which took `seconds` on `devices`, idle power included: a device has its part of its chip's.
+    pub fn energy(&self, seconds: f64, devices: u32, prices: &Prices) -> Energy {
+        let mut e = self.dynamic(prices);
+        let chips = f64::from(devices) / f64::from(self.chip.devices_per_chip().max(1));
+        e.add(Unit::Idle, Purpose::Idle, idle_power(self.chip, prices) * chips * seconds);
+        e
     }
 }
 
-/// Energy of work, without what chips take that do nothing.
+/// [`Counted::dynamic`] of one list of prices.
 pub fn dynamic(chip: &ChipConfig, work: &Work, prices: &Prices) -> Energy {
-    let a = &work.activity;
-    let p = |c: Cost| prices.get(c) * 1e-12;
-    let v2 = voltage_squared(chip, prices);
-    let n = |k: Activity| a[k] as f64;
-    let mut e = Energy::default();
-    for (i, cost) in [Cost::MacBf16, Cost::MacInt8, Cost::MacF8].into_iter().enumerate() {
-        e.add(Unit::Mxu, Purpose::Useful, v2 * work.useful[i] * p(cost));
-        e.add(Unit::Mxu, Purpose::Padding, v2 * work.padding[i] * p(cost) * prices.get(Cost::MacPadding));
-    }
-    // A weight passes half of the rows on its way to its cell.
-    let sums = Sums::of(a, prices);
-    e.add(Unit::Mxu, Purpose::Weights, v2 * sums.weights * f64::from(chip.mxu.rows) / 2.0 * p(Cost::WeightBit));
-    for &kind in Activity::ALL {
-        let Price::Lane(cost) = price(kind) else { continue };
-        let unit = if cost == Cost::Xlu { Unit::Xlu } else { Unit::Vpu };
-        let empty = work.empty[kind].min(a[kind]) as f64;
-        e.add(unit, Purpose::Useful, v2 * (n(kind) - empty) * p(cost));
-        e.add(unit, Purpose::Padding, v2 * empty * p(cost));
-    }
-    let lane = chip.vmem.bytes as f64 / f64::from(chip.core.lanes.max(1));
-    let size = (lane / f64::from(128 << 10)).sqrt();
-    let vmem = size * (sums.read as f64 * p(Cost::VmemRead) + sums.written as f64 * p(Cost::VmemWrite));
-    e.add(Unit::Vmem, Purpose::Movement, v2 * vmem);
-    e.add(Unit::Smem, Purpose::Control, v2 * sums.smem as f64 * p(Cost::Smem));
-    e.add(Unit::Issue, Purpose::Control, v2 * sums.issue);
-    let hbm = 8.0 * (work.hbm_read + work.hbm_write) as f64;
-    e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
-    let (read, write) = (8.0 * work.cmem_read as f64, 8.0 * work.cmem_write as f64);
-    e.add(Unit::Cmem, Purpose::Movement, v2 * (read * p(Cost::CmemRead) + write * p(Cost::CmemWrite)));
-    e.add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
-    e.add(Unit::Host, Purpose::Movement, sums.host as f64 * p(Cost::Host));
-    e
+    Counted::of(chip, work).dynamic(prices)
 }
 
-/// Energy of work that took `seconds` on `devices`, idle power included: a device has its part of its chip's.
+/// [`Counted::energy`] of one list of prices.
 pub fn energy(chip: &ChipConfig, work: &Work, seconds: f64, devices: u32, prices: &Prices) -> Energy {
-    let mut e = dynamic(chip, work, prices);
-    let chips = f64::from(devices) / f64::from(chip.devices_per_chip().max(1));
-    e.add(Unit::Idle, Purpose::Idle, idle_power(chip, prices) * chips * seconds);
-    e
+    Counted::of(chip, work).energy(seconds, devices, prices)
 }
 
 /// Flops of one operand type: the type, how many, and the peak that they are compared with in flops per second.

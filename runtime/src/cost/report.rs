@@ -2,7 +2,7 @@
 
 use super::area::Area;
 use super::draws;
-use super::energy::{self, Flops, Purpose, Unit};
+use super::energy::{self, Counted, Flops, Purpose, Unit};
 use super::{Prices, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -84,7 +84,8 @@ pub fn energy_report(
 ) -> EnergyReport {
     let seconds = chip.seconds(cycles);
     let prices = Prices::of(chip);
-    let e = energy::energy(chip, work, seconds, devices, &prices);
+    let counted = Counted::of(chip, work);
+    let e = counted.energy(seconds, devices, &prices);
     let chips = f64::from(devices) / f64::from(chip.devices_per_chip().max(1));
     let idle = energy::idle_power(chip, &prices);
     let power = if seconds > 0.0 { e.total() / seconds / chips } else { 0.0 };
@@ -95,7 +96,7 @@ pub fn energy_report(
     let total_flops = flops.iter().map(|f| f.1).sum::<f64>() * f64::from(devices);
     let bytes = (work.hbm_read + work.hbm_write) as f64;
     let intensity = (total_flops > 0.0 && bytes > 0.0).then(|| total_flops / bytes);
-    let total = |p: &Prices| energy::energy(chip, work, seconds, devices, p).total();
+    let total = |p: &Prices| counted.energy(seconds, devices, p).total();
     EnergyReport {
         joules: e.total(),
         joules_spread: Spread::of(drawn.iter().map(total).collect()),
