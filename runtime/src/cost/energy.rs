@@ -139,9 +139,8 @@ impl<'a> Counted<'a> {
                     let empty = work.empty[kind].min(n) as f64;
                     c.lanes.push((cost, n as f64 - empty, empty));
                 }
-                // By cell, with the share that is useful.
-                Price::Rows => {}
-                Price::Within(_) => {}
+                // By cell, with the share that is useful; or not by itself.
+                Price::Rows | Price::Within(_) => {}
             }
         }
         c

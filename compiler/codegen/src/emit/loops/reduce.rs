@@ -501,24 +501,18 @@ impl Reducer<'_> {
             self.columns(b, (&[at], &[Memo::default()]), inits, &turn, mask);
         };
         // Of few blocks many times over the loop around them is the innermost one, in which neighbours overlap.
-        if full <= FEW_BLOCKS && self.kept > 0 {
-            (0..full).for_each(|i| take(b, i, M::ALL));
-            if rest > 0 {
-                let mask = b.sublanes_below(rest);
-                take(b, full, mask);
-            }
-            return;
-        }
-        if full / together > 0 {
+        let written_out = full <= FEW_BLOCKS && self.kept > 0;
+        let left = if written_out { full } else { full % together };
+        if full > left {
             b.loop_static(full / together, |b| {
                 (0..together).for_each(|i| take(b, i, M::ALL));
                 step(b, &own, |a| a.row * i64::from(together * sub));
             });
         }
-        (0..full % together).for_each(|i| take(b, i, M::ALL));
+        (0..left).for_each(|i| take(b, i, M::ALL));
         if rest > 0 {
             let mask = b.sublanes_below(rest);
-            take(b, full % together, mask);
+            take(b, left, mask);
         }
     }
 

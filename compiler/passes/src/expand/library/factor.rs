@@ -108,7 +108,7 @@ pub fn lu(b: &mut Emit, x: NodeId, lanes: u32) -> Result<[NodeId; 3], CompileErr
     let packed = form.leave(b, done[0]);
     let packed = b.convert(packed, dtype);
     let packed = b.reshape(packed, &given);
-    let [pivots, order] = [done[1], done[2]].map(|v| form.leave_vector(b, v));
+    let [pivots, order] = [done[1], done[2]].map(|v| form.turn_vector(b, v));
     let pivots = b.reshape(pivots, &[outer, &[k]].concat());
     let order = b.reshape(order, &[outer, &[m]].concat());
     Ok([packed, pivots, order])
@@ -190,7 +190,7 @@ fn reduced(
     let packed = form.leave(b, done[0]);
     let packed = b.convert(packed, dtype);
     let packed = b.reshape(packed, &given);
-    let taus = form.leave_vector(b, done[1]);
+    let taus = form.turn_vector(b, done[1]);
     let taus = b.convert(taus, dtype);
     let taus = b.reshape(taus, &[&given[..given.len() - 2], &[k]].concat());
     Ok([packed, taus])
@@ -305,8 +305,7 @@ pub fn reflectors(b: &mut Emit, x: NodeId, taus: NodeId, lanes: u32) -> Result<N
     let k = b.dims(taus).last().copied().unwrap_or(0);
     let taus = b.reshape(taus, &[dims[0], k]);
     let taus = b.convert(taus, kind);
-    // A vector's two dimensions change places either way.
-    let taus = form.leave_vector(b, taus);
+    let taus = form.turn_vector(b, taus);
     let (down, across) = (form.number(b, ALL, Row, dims), form.number(b, ALL, Column, dims));
     let diagonal = b.compare(Direction::Eq, down, across);
     let one = b.splat(kind, &form.sizes(ALL, dims), 1.0);

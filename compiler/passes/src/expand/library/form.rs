@@ -68,8 +68,8 @@ impl Form {
         if self == Form::Beside { b.transpose(x, &[2, 0, 1]) } else { x }
     }
 
-    /// `[B, m]` of a vector of this form.
-    pub fn leave_vector(self, b: &mut Emit, x: NodeId) -> NodeId {
+    /// `[B, m]` of a vector of this form, or the other way.
+    pub fn turn_vector(self, b: &mut Emit, x: NodeId) -> NodeId {
         if self == Form::Beside { b.transpose(x, &[1, 0]) } else { x }
     }
 
