@@ -5,9 +5,11 @@
 
 Without tmux it says so and is passed over.
 """
+import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -92,9 +94,13 @@ def main(systole, profile, module, folder):
         wait(PROMPT)
         given_back()
 
-        for signal in ["INT", "TERM", "HUP"]:
-            shell(f"{systole} top {profile} & p=$!; (sleep 1; kill -{signal} $p) & fg %1; echo code $?")
+        # The process is in the foreground before it asks for the terminal and is sent the signal once it has drawn: a job
+        # that is started in the background and fetched is stopped by the terminal if it asks in between.
+        process = folder / "process"
+        for sent in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
+            shell(f"sh -c 'echo $$ > {process}; exec {systole} top {profile}'; echo code $?")
             wait("bound by")
+            os.kill(int(process.read_text()), sent)
             wait("ended by a signal")
             wait("code 1")
             given_back()
