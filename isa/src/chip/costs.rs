@@ -9,27 +9,10 @@ use super::tree::{self, Node};
 use crate::diagnostic::{Diagnostic, closest};
 use serde::{Deserialize, Serialize};
 
-macro_rules! costs {
-    ($($cost:ident $key:literal $unit:literal $doc:literal;)+) => {
-        /// A coefficient of the energy and area model.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Cost { $(#[doc = $doc] $cost),+ }
-
-        impl Cost {
-            /// All coefficients in order of their numbers.
-            pub const ALL: &[Cost] = &[$(Cost::$cost),+];
-
-            /// The coefficient's key in `[costs]`, its unit, and its meaning.
-            pub const fn info(self) -> (&'static str, &'static str, &'static str) {
-                match self { $(Cost::$cost => ($key, $unit, $doc)),+ }
-            }
-        }
-    };
-}
-
 // Profiles keep the rows by place: new ones come last.
-costs! {
+crate::listed! {
+    /// A coefficient of the energy and area model, by its key in `[costs]`.
+    Cost:
     MacBf16 "mac_bf16" "pJ" "A multiply-add of a matrix unit's cell, bf16 operands.";
     MacInt8 "mac_int8" "pJ" "The same with 8-bit integers.";
     MacF8 "mac_f8" "pJ" "The same with 8-bit floats.";

@@ -8,6 +8,7 @@ pub mod costs;
 mod derived;
 mod identity;
 mod key;
+mod listed;
 mod load;
 pub mod params;
 mod part;

@@ -14,29 +14,9 @@ use std::ops::{AddAssign, Index, IndexMut};
 use std::sync::Arc;
 use systole_isa::{MxuFormat, Space};
 
-macro_rules! activities {
-    ($($kind:ident $name:literal $unit:literal $doc:literal;)+) => {
-        /// A kind of activity.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum Activity { $(#[doc = $doc] $kind),+ }
-
-        impl Activity {
-            /// All kinds in order of their numbers.
-            pub const ALL: &[Activity] = &[$(Activity::$kind),+];
-
-            /// The kind's name in reports, its unit, and what it counts.
-            pub fn info(self) -> (&'static str, &'static str, &'static str) {
-                match self { $(Activity::$kind => ($name, $unit, $doc)),+ }
-            }
-        }
-
-        /// Number of kinds.
-        pub const ACTIVITIES: usize = [$($name),+].len();
-    };
-}
-
-activities! {
+systole_isa::listed! {
+    /// A kind of activity, by its name in reports.
+    Activity:
     Bundles "bundles" "bundles" "Bundles issued.";
     Scalar "scalar" "instructions" "Scalar instructions, branches included.";
     SmemRead "smem_read" "bytes" "Read from scalar memory by the core.";
@@ -81,6 +61,9 @@ activities! {
     ArrivedVmem "arrived_vmem" "bytes" "Sent to other devices' vector memory.";
     Host "host" "bytes" "Exchanged with the host while the program runs.";
 }
+
+/// Number of kinds.
+pub const ACTIVITIES: usize = Activity::ALL.len();
 
 impl Activity {
     /// Rows in a format.
