@@ -5,7 +5,7 @@ use super::instruction::{RawAttribute, RawInstruction, attribute, parse_instruct
 use super::lex::Cursor;
 use rustc_hash::FxHashMap;
 use systole_hlo::diag::{Diagnostic, Warning};
-use systole_hlo::graph::{Alias, Shape, Span};
+use systole_hlo::graph::{Alias, Module, Shape, Span};
 
 /// A computation as written.
 pub(crate) struct RawComputation<'a> {
@@ -18,18 +18,11 @@ pub(crate) struct RawComputation<'a> {
 }
 
 /// A module as written.
-#[derive(Default)]
 pub(crate) struct RawModule<'a> {
-    pub name: &'a str,
+    /// What the header says, and which constants are without their elements; its computations are still to be made, of these.
+    pub module: Module,
     pub computations: Vec<RawComputation<'a>>,
-    pub entry_layout: Option<(Vec<Shape>, Shape)>,
-    pub aliases: Vec<Alias>,
-    pub replicas: u64,
-    pub partitions: u64,
-    pub attributes: Vec<(String, String)>,
     pub warnings: Vec<Warning>,
-    /// Constants whose elements the text leaves out.
-    pub elided: Vec<Span>,
     pub frames: Frames<'a>,
 }
 
@@ -66,13 +59,18 @@ const KNOWN: [&str; 8] = [
 /// Reads the grammar of a module.
 pub(crate) fn parse(text: &str) -> PResult<RawModule<'_>> {
     let mut c = Cursor::new(text);
-    let mut m = RawModule { name: "module", replicas: 1, partitions: 1, ..RawModule::default() };
+    let mut m = RawModule {
+        module: Module::empty("module"),
+        computations: Vec::new(),
+        warnings: Vec::new(),
+        frames: Frames::default(),
+    };
     if c.at_end() {
         let d = Diagnostic::error(Span::default(), "the text is empty");
         return Err(Box::new(d.note("HLO text begins with `HloModule NAME`")));
     }
     if c.eat_word("HloModule") {
-        m.name = c.name("the module's name after `HloModule`")?;
+        m.module.name = c.name("the module's name after `HloModule`")?.to_string();
         header(&mut c, &mut m)?;
         tables(&mut c, &mut m.frames)?;
     } else if !matches!(c.peek(), Some(b'%' | b'_' | b'a'..=b'z' | b'A'..=b'Z')) {
@@ -94,16 +92,16 @@ fn header<'a>(c: &mut Cursor<'a>, m: &mut RawModule<'a>) -> PResult<()> {
         let RawAttribute { key, key_span, value } = attribute(c, "a module attribute")?;
         let mut v = Cursor::over(c.text(), value);
         match key {
-            "replica_count" => m.replicas = v.count("the number of replicas")?,
-            "num_partitions" => m.partitions = v.count("the number of partitions")?,
-            "entry_computation_layout" => m.entry_layout = Some(v.entry_layout()?),
-            "input_output_alias" => m.aliases = v.aliases()?,
+            "replica_count" => m.module.replicas = v.count("the number of replicas")?,
+            "num_partitions" => m.module.partitions = v.count("the number of partitions")?,
+            "entry_computation_layout" => m.module.entry_layout = Some(v.entry_layout()?),
+            "input_output_alias" => m.module.aliases = v.aliases()?,
             _ => {
                 if !KNOWN.contains(&key) {
                     let w = Warning::warning(key_span, format!("unknown module attribute `{key}` is kept as text"));
                     m.warnings.push(w);
                 }
-                m.attributes.push((key.to_string(), c.slice(value).to_string()));
+                m.module.attributes.push((key.to_string(), c.slice(value).to_string()));
                 continue;
             }
         }
@@ -241,7 +239,7 @@ fn computation<'a>(c: &mut Cursor<'a>, m: &mut RawModule<'a>) -> PResult<RawComp
     c.expect("{", "to begin the computation")?;
     let mut instructions = Vec::new();
     while !c.eat("}") {
-        parse_instruction(c, &mut instructions, &mut m.elided)?;
+        parse_instruction(c, &mut instructions, &mut m.module.elided)?;
     }
     while c.eat(",") {
         c.word("an attribute")?;

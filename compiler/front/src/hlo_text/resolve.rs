@@ -31,35 +31,23 @@ pub(crate) fn resolve<'a>(text: &'a str, raw: RawModule<'a>) -> Result<(Module, 
     build(text, raw).map_err(|d| vec![*d])
 }
 
-fn build<'a>(text: &'a str, mut raw: RawModule<'a>) -> PResult<(Module, Vec<Warning>)> {
+fn build<'a>(text: &'a str, raw: RawModule<'a>) -> PResult<(Module, Vec<Warning>)> {
+    let RawModule { module, computations, warnings, frames } = raw;
     let mut by_name: FxHashMap<&str, usize> = FxHashMap::default();
-    for (i, c) in raw.computations.iter().enumerate() {
+    for (i, c) in computations.iter().enumerate() {
         if let Some(first) = by_name.insert(c.name, i) {
             let d = Diagnostic::error(c.name_span, format!("computation `{}` is defined twice", c.name));
-            return Err(Box::new(d.also(raw.computations[first].name_span, "first defined here")));
+            return Err(Box::new(d.also(computations[first].name_span, "first defined here")));
         }
     }
-    let entry = entry(&raw.computations)?;
-    let order = callees_first(text, &raw.computations, &by_name)?;
-    let names = raw.computations.iter().map(|c| c.name.to_string()).collect();
-    let module = Module {
-        name: raw.name.to_string(),
-        computations: Vec::with_capacity(order.len()),
-        entry: CompId(0),
-        entry_layout: raw.entry_layout.take(),
-        aliases: std::mem::take(&mut raw.aliases),
-        replicas: raw.replicas,
-        partitions: raw.partitions,
-        attributes: std::mem::take(&mut raw.attributes),
-        elided: std::mem::take(&mut raw.elided),
-    };
-    let warnings = std::mem::take(&mut raw.warnings);
-    let mut b = Builder { text, frames: &raw.frames, module, ids: FxHashMap::default(), names, warnings };
+    let entry = entry(&computations)?;
+    let order = callees_first(text, &computations, &by_name)?;
+    let names = computations.iter().map(|c| c.name.to_string()).collect();
+    let mut b = Builder { text, frames: &frames, module, ids: FxHashMap::default(), names, warnings };
     for i in order {
-        let computation = b.computation(&raw.computations[i])?;
-        let id = CompId(b.module.computations.len() as u32);
-        b.module.computations.push(computation);
-        b.ids.insert(raw.computations[i].name, id);
+        let computation = b.computation(&computations[i])?;
+        let id = b.module.push(computation);
+        b.ids.insert(computations[i].name, id);
         if i == entry {
             b.module.entry = id;
         }
