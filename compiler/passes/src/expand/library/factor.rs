@@ -38,11 +38,8 @@ pub(super) fn wide(dtype: DType) -> DType {
 /// LU factors of `[.., m, n]` with partial pivoting: packed factors, the row swapped with each (from 0), the
 /// permutation of rows.
 pub fn lu(b: &mut Emit, x: NodeId, lanes: u32) -> Result<[NodeId; 3], CompileError> {
-    let given = b.dims(x).to_vec();
-    let dtype = b.dtype(x);
-    let (a, _, dims) = widened(b, x);
-    let form = Form::of(b, a, lanes);
-    let a = form.enter(b, a);
+    let entered = Entered::new(b, x, lanes);
+    let Entered { a, form, dims, .. } = entered;
     let [batch, m, n] = dims;
     let k = m.min(n);
     let order = form.number(b, ROWS, Row, dims);
@@ -104,10 +101,8 @@ pub fn lu(b: &mut Emit, x: NodeId, lanes: u32) -> Result<[NodeId; 3], CompileErr
         let next = b.select(at, left, rest);
         Ok(vec![next, pivots, order])
     })?;
-    let outer = &given[..given.len() - 2];
-    let packed = form.leave(b, done[0]);
-    let packed = b.convert(packed, dtype);
-    let packed = b.reshape(packed, &given);
+    let packed = entered.leave(b, done[0]);
+    let outer = entered.outer();
     let [pivots, order] = [done[1], done[2]].map(|v| form.turn_vector(b, v));
     let pivots = b.reshape(pivots, &[outer, &[k]].concat());
     let order = b.reshape(order, &[outer, &[m]].concat());
@@ -137,12 +132,40 @@ pub fn hessenberg(b: &mut Emit, x: NodeId, lanes: u32) -> Result<[NodeId; 2], Co
     reduced(b, x, ("hessenberg", k, lanes), true)
 }
 
-/// Matrices as `[batch, m, n]` of the type that they are factored in, that type, and the sizes.
-fn widened(b: &mut Emit, x: NodeId) -> (NodeId, DType, [u64; 3]) {
-    let kind = wide(b.dtype(x));
-    let a = fold_batch(b, x, 2);
-    let a = b.convert(a, kind);
-    (a, kind, [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]])
+/// Matrices as they are factored, and as they came.
+struct Entered {
+    given: Vec<u64>,
+    dtype: DType,
+    /// `[batch, m, n]` in the form, of the type that they are factored in.
+    a: NodeId,
+    form: Form,
+    kind: DType,
+    /// Batch, m, n.
+    dims: [u64; 3],
+}
+
+impl Entered {
+    fn new(b: &mut Emit, x: NodeId, lanes: u32) -> Entered {
+        let (given, dtype) = (b.dims(x).to_vec(), b.dtype(x));
+        let kind = wide(dtype);
+        let a = fold_batch(b, x, 2);
+        let a = b.convert(a, kind);
+        let dims = [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]];
+        let form = Form::of(b, a, lanes);
+        Entered { given, dtype, a: form.enter(b, a), form, kind, dims }
+    }
+
+    /// Matrices of these sizes in the type and dimensions that they came in.
+    fn leave(&self, b: &mut Emit, done: NodeId) -> NodeId {
+        let done = self.form.leave(b, done);
+        let done = b.convert(done, self.dtype);
+        b.reshape(done, &self.given)
+    }
+
+    /// The dimensions before the matrices' own.
+    fn outer(&self) -> &[u64] {
+        &self.given[..self.given.len() - 2]
+    }
 }
 
 /// The first `k` columns of `[.., m, n]` made zero by reflectors, which stay there, and their factors: below the diagonal by
@@ -153,11 +176,8 @@ fn reduced(
     (name, k, lanes): (&str, u64, u32),
     similar: bool,
 ) -> Result<[NodeId; 2], CompileError> {
-    let given = b.dims(x).to_vec();
-    let dtype = b.dtype(x);
-    let (a, kind, dims) = widened(b, x);
-    let form = Form::of(b, a, lanes);
-    let a = form.enter(b, a);
+    let entered = Entered::new(b, x, lanes);
+    let Entered { a, form, kind, dims, .. } = entered;
     let [batch, _, n] = dims;
     let taus = b.splat(kind, &form.sizes(ROWS, [batch, k, n]), 0.0);
     let done = b.counted_loop(name, k, &[a, taus], |b, j, s| {
@@ -187,12 +207,10 @@ fn reduced(
         let taus = form.put(b, s[1], ROWS, (Row, j), tau);
         Ok(vec![next, taus])
     })?;
-    let packed = form.leave(b, done[0]);
-    let packed = b.convert(packed, dtype);
-    let packed = b.reshape(packed, &given);
+    let packed = entered.leave(b, done[0]);
     let taus = form.turn_vector(b, done[1]);
-    let taus = b.convert(taus, dtype);
-    let taus = b.reshape(taus, &[&given[..given.len() - 2], &[k]].concat());
+    let taus = b.convert(taus, entered.dtype);
+    let taus = b.reshape(taus, &[entered.outer(), &[k]].concat());
     Ok([packed, taus])
 }
 
@@ -297,11 +315,8 @@ pub(super) fn reflected_right(b: &mut Emit, form: Form, v: NodeId, a: NodeId, ta
 
 /// The product of the reflectors below the diagonal of `[.., m, n]`, its first n columns.
 pub fn reflectors(b: &mut Emit, x: NodeId, taus: NodeId, lanes: u32) -> Result<NodeId, CompileError> {
-    let given = b.dims(x).to_vec();
-    let dtype = b.dtype(x);
-    let (a, kind, dims) = widened(b, x);
-    let form = Form::of(b, a, lanes);
-    let a = form.enter(b, a);
+    let entered = Entered::new(b, x, lanes);
+    let Entered { a, form, kind, dims, .. } = entered;
     let k = b.dims(taus).last().copied().unwrap_or(0);
     let taus = b.reshape(taus, &[dims[0], k]);
     let taus = b.convert(taus, kind);
@@ -325,7 +340,5 @@ pub fn reflectors(b: &mut Emit, x: NodeId, taus: NodeId, lanes: u32) -> Result<N
         let next = b.sub(s[0], less);
         Ok(vec![next, s[1], s[2]])
     })?;
-    let product = form.leave(b, done[0]);
-    let product = b.convert(product, dtype);
-    Ok(b.reshape(product, &given))
+    Ok(entered.leave(b, done[0]))
 }
