@@ -9,6 +9,15 @@ use super::{initial, movement};
 use systole_hlo::graph::{Binary, CompId};
 use systole_isa::DType;
 
+/// The operands and initial values of a reduction, as many of each, and the first operand.
+pub(super) fn reduced<'a, 't>(
+    args: &'a [&'t Tensor],
+) -> Result<(&'a [&'t Tensor], &'a [&'t Tensor], &'t Tensor), Fault> {
+    let (operands, inits) = args.split_at(args.len() / 2);
+    let first = operands.first().ok_or_else(|| malformed("a reduction of nothing"))?;
+    Ok((operands, inits, first))
+}
+
 /// n operands, n initial values. Elements are taken in row-major order, long dimensions by windows (see [`initial`]).
 pub(in super::super) fn reduce(
     m: &mut Machine,
@@ -16,9 +25,8 @@ pub(in super::super) fn reduce(
     dims: &[usize],
     body: CompId,
 ) -> Result<Vec<Tensor>, Fault> {
-    let n = args.len() / 2;
-    let (operands, inits) = args.split_at(n);
-    let first = operands.first().ok_or_else(|| malformed("reduce of nothing"))?;
+    let (operands, inits, first) = reduced(args)?;
+    let n = operands.len();
     if operands.iter().any(|t| t.elements() != first.elements()) {
         return Err(malformed("operands of different sizes"));
     }

@@ -7,6 +7,7 @@ use super::super::tensor::{advance, strides};
 use super::super::value::Tensor;
 use super::conv::source;
 use super::initial;
+use super::reduce::reduced;
 use systole_hlo::graph::{CompId, WindowDim};
 
 /// Windows along a dimension of `size` elements.
@@ -61,9 +62,8 @@ pub(in super::super) fn reduce_window(
     window: &[WindowDim],
     body: CompId,
 ) -> Result<Vec<Tensor>, Fault> {
-    let n = args.len() / 2;
-    let (operands, inits) = args.split_at(n);
-    let first = operands.first().ok_or_else(|| malformed("reduce-window of nothing"))?;
+    let (operands, inits, first) = reduced(args)?;
+    let n = operands.len();
     if window.len() != first.rank() || operands.iter().any(|t| t.dims != first.dims) {
         return Err(malformed("the window does not fit the operands"));
     }

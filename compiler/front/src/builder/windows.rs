@@ -134,8 +134,8 @@ impl XlaBuilder {
         epsilon: f32,
         feature_index: i64,
     ) -> Built {
-        let feature = dims("batch_norm_training", "feature_index", &[feature_index])?[0];
-        self.op("batch_norm_training", Op::BatchNormTraining { epsilon, feature }, &[operand, scale, offset])
+        let op = |feature| Op::BatchNormTraining { epsilon, feature };
+        self.batch_norm("batch_norm_training", op, feature_index, &[operand, scale, offset])
     }
 
     /// A batch normalised by a given mean and variance.
@@ -152,9 +152,8 @@ impl XlaBuilder {
         epsilon: f32,
         feature_index: i64,
     ) -> Built {
-        let feature = dims("batch_norm_inference", "feature_index", &[feature_index])?[0];
-        let operands = [operand, scale, offset, mean, variance];
-        self.op("batch_norm_inference", Op::BatchNormInference { epsilon, feature }, &operands)
+        let op = |feature| Op::BatchNormInference { epsilon, feature };
+        self.batch_norm("batch_norm_inference", op, feature_index, &[operand, scale, offset, mean, variance])
     }
 
     /// The gradients of a batch normalisation by operand, scale and offset, as a tuple.
@@ -171,9 +170,13 @@ impl XlaBuilder {
         epsilon: f32,
         feature_index: i64,
     ) -> Built {
-        let feature = dims("batch_norm_grad", "feature_index", &[feature_index])?[0];
-        let operands = [operand, scale, batch_mean, batch_var, grad_output];
-        self.op("batch_norm_grad", Op::BatchNormGrad { epsilon, feature }, &operands)
+        let op = |feature| Op::BatchNormGrad { epsilon, feature };
+        self.batch_norm("batch_norm_grad", op, feature_index, &[operand, scale, batch_mean, batch_var, grad_output])
+    }
+
+    fn batch_norm(&mut self, name: &'static str, op: impl Fn(usize) -> Op, feature: i64, operands: &[XlaOp]) -> Built {
+        let feature = dims(name, "feature_index", &[feature])?[0];
+        self.op(name, op(feature), operands)
     }
 
     /// Arrays sorted together along a dimension by a computation of twice as many scalars.

@@ -66,24 +66,21 @@ pub(crate) fn family(dtype: DType) -> Family {
 
 /// `op(x)`; `result` is the operation's result type.
 pub fn unary(b: &mut KernelBuilder, op: Unary, x: &Value, result: DType) -> Value {
-    let r = match op.kind() {
-        UnaryKind::Part(Part::Real) => x.part(0),
-        UnaryKind::Part(Part::Imag) if !x.dtype.is_complex() => constant_f64(b, 0.0, x.dtype),
-        UnaryKind::Part(Part::Imag) => x.part(1),
-        UnaryKind::Function(_)
-        | UnaryKind::RealFunction(_)
-        | UnaryKind::Rounding(_)
-        | UnaryKind::Signs(_)
-        | UnaryKind::Test(_)
-        | UnaryKind::Count(_)
-        | UnaryKind::Logic(_) => match family(x.dtype) {
+    let r = if let UnaryKind::Part(part) = op.kind() {
+        match part {
+            Part::Real => x.part(0),
+            Part::Imag if !x.dtype.is_complex() => constant_f64(b, 0.0, x.dtype),
+            Part::Imag => x.part(1),
+        }
+    } else {
+        match family(x.dtype) {
             Family::Pred => pred::unary(b, op, x),
             Family::Int32 => int32::unary(b, op, x),
             Family::Int64 => int64::unary(b, op, x),
             Family::Float32 => float32::unary(b, op, x),
             Family::Float64 => float64::unary(b, op, x),
             Family::Complex => complex::unary(b, op, x),
-        },
+        }
     };
     debug_assert_eq!(r.dtype, result, "result type of {op:?}");
     r

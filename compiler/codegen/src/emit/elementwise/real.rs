@@ -142,15 +142,19 @@ pub(super) fn asinh(b: &mut KernelBuilder, x: Value) -> Value {
     with_sign_of(b, r, x)
 }
 
-/// log1p(t + sqrt(t (t + 2))) with t = x - 1.
+/// The arc hyperbolic cosine of 1 + t, and of u - 1: log1p(t + sqrt(t u)).
+pub(super) fn acosh1p(b: &mut KernelBuilder, t: Value, u: Value) -> Value {
+    let p = mul(b, t, u);
+    let s = un(b, Unary::Sqrt, p);
+    let a = add(b, t, s);
+    un(b, Unary::Log1p, a)
+}
+
 pub(super) fn acosh(b: &mut KernelBuilder, x: Value) -> Value {
     let (one, two) = (lit(b, 1.0, x), lit(b, 2.0, x));
     let t = sub(b, x, one);
     let u = add(b, t, two);
-    let p = mul(b, t, u);
-    let s = un(b, Unary::Sqrt, p);
-    let a = add(b, t, s);
-    let l = un(b, Unary::Log1p, a);
+    let l = acosh1p(b, t, u);
     let r = or_log_2x(b, x, l);
     // Below -1 the product is positive again.
     let (outside, nan) = (test(b, Direction::Lt, x, one), lit(b, f64::NAN, x));

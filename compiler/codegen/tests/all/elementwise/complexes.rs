@@ -123,19 +123,29 @@ const UNARY: &[Row] = &[
         C(l.0 / 3.0, l.1 / 3.0).exp()
     }),
     (Unary::Logistic, |z| ONE.div(ONE.add(z.neg().exp()))),
-    (Unary::Sin, C::sin),
-    (Unary::Cos, C::cos),
-    (Unary::Tan, |z| z.sin().div(z.cos())),
-    (Unary::Sinh, C::sinh),
-    (Unary::Cosh, C::cosh),
-    (Unary::Tanh, |z| z.sinh().div(z.cosh())),
     (Unary::Sign, |z| C(z.0 / z.abs(), z.1 / z.abs())),
 ];
 
-/// What the evaluator makes of functions with a row neither in [`UNARY`] nor in [`INVERSES`].
+/// Functions that another one undoes.
+const UNDONE: [(Unary, Unary, fn(C) -> C); 6] = [
+    (Unary::Sin, Unary::Asin, C::sin),
+    (Unary::Cos, Unary::Acos, C::cos),
+    (Unary::Tan, Unary::Atan, |z| z.sin().div(z.cos())),
+    (Unary::Sinh, Unary::Asinh, C::sinh),
+    (Unary::Cosh, Unary::Acosh, C::cosh),
+    (Unary::Tanh, Unary::Atanh, |z| z.sinh().div(z.cosh())),
+];
+
+fn formula(op: Unary) -> Option<fn(C) -> C> {
+    let undone = UNDONE.iter().map(|&(of, _, f)| (of, f));
+    UNARY.iter().copied().chain(undone).find(|r| r.0 == op).map(|r| r.1)
+}
+
+/// What the evaluator makes of functions that have no formula and undo none.
 fn evaluated(op: Unary) -> Option<impl Fn(C) -> C> {
-    let free = matches!(op.kind(), UnaryKind::Function(_)) && UNARY.iter().chain(&INVERSES).all(|r| r.0 != op);
-    let f = free.then(|| scalar::unary::complex(op).expect("a function of complex numbers"))?;
+    let free = matches!(op.kind(), UnaryKind::Function(_)) && formula(op).is_none();
+    let f = (free && UNDONE.iter().all(|r| r.1 != op))
+        .then(|| scalar::unary::complex(op).expect("a function of complex numbers"))?;
     Some(move |z: C| {
         let (re, im) = f((z.0, z.1));
         C(re, im)
@@ -147,8 +157,8 @@ fn unary_functions() {
     let mut failures = Failures::default();
     let mut all: Vec<(Unary, Box<dyn Fn(C) -> C>)> = Vec::new();
     for &op in Unary::ALL {
-        match UNARY.iter().find(|r| r.0 == op) {
-            Some((_, reference)) => all.push((op, Box::new(reference))),
+        match formula(op) {
+            Some(reference) => all.push((op, Box::new(reference))),
             None => all.extend(evaluated(op).map(|f| (op, Box::new(f) as Box<dyn Fn(C) -> C>))),
         }
     }
@@ -167,23 +177,13 @@ fn unary_functions() {
     }
 }
 
-/// Operations, and what undoes them.
-const INVERSES: [Row; 6] = [
-    (Unary::Asinh, C::sinh),
-    (Unary::Acosh, C::cosh),
-    (Unary::Atanh, |z| z.sinh().div(z.cosh())),
-    (Unary::Asin, C::sin),
-    (Unary::Acos, C::cos),
-    (Unary::Atan, |z| z.sin().div(z.cos())),
-];
-
 /// f(g(z)) = z for the functions whose inverses are simple.
 #[test]
 fn inverse_functions() {
     let mut failures = Failures::default();
     for t in [DType::C64, DType::C128] {
         let x: Vec<C> = arguments(t).into_iter().filter(|z| z.abs() > 0.1 && z.1 != 0.0).collect();
-        for (op, back) in INVERSES {
+        for (_, op, back) in UNDONE {
             // The poles of the inverse tangents.
             let poles = matches!(op, Unary::Atan | Unary::Atanh);
             let x: Vec<C> = x.iter().copied().filter(|z| !poles || (z.abs() - 1.0).abs() > 0.2).collect();
