@@ -1,7 +1,7 @@
 //! Clients: creation, compilation, arrays from the host.
 
 use super::devices::{client_of, pointers};
-use super::{array, calls, given, object, text};
+use super::{array, calls, given, object, shown, text};
 use crate::buffer::Buffer;
 use crate::client::{Client, Device, MemoryKind, Options};
 use crate::compile::compile;
@@ -59,7 +59,7 @@ calls! {
     client_destroy(_args: ClientDestroyArgs) {}
 
     client_platform_name(args: ClientPlatformNameArgs) {
-        (args.platform_name, args.platform_name_size) = (PLATFORM.as_ptr().cast(), PLATFORM.len());
+        (args.platform_name, args.platform_name_size) = shown(PLATFORM);
     }
 
     client_process_index(args: ClientProcessIndexArgs) {
@@ -68,8 +68,7 @@ calls! {
 
     client_platform_version(args: ClientPlatformVersionArgs) {
         // SAFETY: a live client.
-        let text = &unsafe { object(args.client) }?.version;
-        (args.platform_version, args.platform_version_size) = (text.as_ptr().cast(), text.len());
+        (args.platform_version, args.platform_version_size) = shown(&unsafe { object(args.client) }?.version);
     }
 
     client_topology_description(args: ClientTopologyDescriptionArgs) {

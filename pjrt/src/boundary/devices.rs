@@ -1,6 +1,6 @@
 //! Devices, their descriptions (the same objects), memories, topologies (a client stands for its own).
 
-use super::{calls, missing_object, object};
+use super::{calls, missing_object, object, shown};
 use crate::client::MemoryKind;
 use crate::error::Error;
 use crate::ffi::common::{MemoryFunctionTable, NamedValue, NamedValueUnion};
@@ -122,20 +122,17 @@ calls! {
 
     device_description_kind(args: DeviceDescriptionKindArgs) {
         // SAFETY: a live device.
-        let text = &unsafe { object(args.device_description) }?.kind;
-        (args.device_kind, args.device_kind_size) = (text.as_ptr().cast(), text.len());
+        (args.device_kind, args.device_kind_size) = shown(&unsafe { object(args.device_description) }?.kind);
     }
 
     device_description_debug_string(args: DeviceDescriptionDebugStringArgs) {
         // SAFETY: a live device.
-        let text = &unsafe { object(args.device_description) }?.debug;
-        (args.debug_string, args.debug_string_size) = (text.as_ptr().cast(), text.len());
+        (args.debug_string, args.debug_string_size) = shown(&unsafe { object(args.device_description) }?.debug);
     }
 
     device_description_to_string(args: DeviceDescriptionToStringArgs) {
         // SAFETY: a live device.
-        let text = &unsafe { object(args.device_description) }?.text;
-        (args.to_string, args.to_string_size) = (text.as_ptr().cast(), text.len());
+        (args.to_string, args.to_string_size) = shown(&unsafe { object(args.device_description) }?.text);
     }
 
     device_get_description(args: DeviceGetDescriptionArgs) {
@@ -206,8 +203,7 @@ calls! {
 
     memory_kind(args: MemoryKindArgs) {
         // SAFETY: a live memory.
-        let name = unsafe { object(args.memory) }?.memory.kind.name();
-        (args.kind, args.kind_size) = (name.as_ptr().cast(), name.len());
+        (args.kind, args.kind_size) = shown(unsafe { object(args.memory) }?.memory.kind.name());
     }
 
     memory_kind_id(args: MemoryKindIdArgs) {
@@ -217,14 +213,12 @@ calls! {
 
     memory_debug_string(args: MemoryDebugStringArgs) {
         // SAFETY: a live memory.
-        let text = &unsafe { object(args.memory) }?.memory.text;
-        (args.debug_string, args.debug_string_size) = (text.as_ptr().cast(), text.len());
+        (args.debug_string, args.debug_string_size) = shown(&unsafe { object(args.memory) }?.memory.text);
     }
 
     memory_to_string(args: MemoryToStringArgs) {
         // SAFETY: a live memory.
-        let text = &unsafe { object(args.memory) }?.memory.text;
-        (args.to_string, args.to_string_size) = (text.as_ptr().cast(), text.len());
+        (args.to_string, args.to_string_size) = shown(&unsafe { object(args.memory) }?.memory.text);
     }
 
     memory_addressable_by_devices(args: MemoryAddressableByDevicesArgs) {
@@ -237,13 +231,12 @@ calls! {
     topology_description_destroy(_args: TopologyDescriptionDestroyArgs) {}
 
     topology_description_platform_name(args: TopologyDescriptionPlatformNameArgs) {
-        (args.platform_name, args.platform_name_size) = (super::clients::PLATFORM.as_ptr().cast(), super::clients::PLATFORM.len());
+        (args.platform_name, args.platform_name_size) = shown(super::clients::PLATFORM);
     }
 
     topology_description_platform_version(args: TopologyDescriptionPlatformVersionArgs) {
         // SAFETY: a live client, which stands for its topology.
-        let text = &unsafe { object(args.topology) }?.version;
-        (args.platform_version, args.platform_version_size) = (text.as_ptr().cast(), text.len());
+        (args.platform_version, args.platform_version_size) = shown(&unsafe { object(args.topology) }?.version);
     }
 
     topology_description_get_device_descriptions(args: TopologyDescriptionGetDeviceDescriptionsArgs) {

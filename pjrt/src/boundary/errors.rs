@@ -1,6 +1,6 @@
 //! Errors.
 
-use super::{calls, given, object, taken};
+use super::{calls, given, object, shown, taken};
 use crate::error::Error;
 use crate::ffi::common::{
     ErrorDestroyArgs, ErrorForEachPayloadArgs, ErrorFunctionTable, ErrorGetCodeArgs, ErrorMessageArgs,
@@ -37,7 +37,7 @@ unsafe extern "C" fn destroy(e: *mut Failure) {
 unsafe extern "C" fn message(e: *const Failure, text: *mut *const c_char, size: *mut usize) {
     // SAFETY: a live error, and two places to write to.
     if let (Ok(e), Some(text), Some(size)) = unsafe { (object(e), text.as_mut(), size.as_mut()) } {
-        (*text, *size) = (e.error.message.as_ptr().cast(), e.error.message.len());
+        (*text, *size) = shown(&e.error.message);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Compiled programs: facts, costs, serialisation, execution.
 
 use super::devices::pointers;
-use super::{array, calls, given, object, taken};
+use super::{array, calls, given, object, shown, taken};
 use crate::client::MemoryKind;
 use crate::cost;
 use crate::error::Error;
@@ -101,8 +101,7 @@ calls! {
 
     executable_name(args: ExecutableNameArgs) {
         // SAFETY: a live executable.
-        let name = &unsafe { program(args.executable) }?.facts.name;
-        (args.executable_name, args.executable_name_size) = (name.as_ptr().cast(), name.len());
+        (args.executable_name, args.executable_name_size) = shown(&unsafe { program(args.executable) }?.facts.name);
     }
 
     executable_num_replicas(args: ExecutableNumReplicasArgs) {
@@ -163,7 +162,7 @@ calls! {
         // SAFETY: a live executable, and a program that the caller owns.
         let (e, to) = unsafe { (program(args.executable)?, super::object_mut(args.program)?) };
         let (format, code) = e.optimized();
-        (to.format, to.format_size) = (format.as_ptr().cast(), format.len());
+        (to.format, to.format_size) = shown(format);
         to.code_size = code.len();
         if !to.code.is_null() {
             // SAFETY: the caller's second call brings a place of the size that the first one told.
@@ -202,8 +201,7 @@ calls! {
 
     executable_fingerprint(args: ExecutableFingerprintArgs) {
         // SAFETY: a live executable.
-        let text = &unsafe { program(args.executable) }?.fingerprint;
-        (args.executable_fingerprint, args.executable_fingerprint_size) = (text.as_ptr().cast(), text.len());
+        (args.executable_fingerprint, args.executable_fingerprint_size) = shown(&unsafe { program(args.executable) }?.fingerprint);
     }
 
     executable_get_compiled_memory_stats(args: ExecutableGetCompiledMemoryStatsArgs) {
@@ -288,8 +286,7 @@ calls! {
 
     loaded_executable_fingerprint(args: LoadedExecutableFingerprintArgs) {
         // SAFETY: a live executable.
-        let text = &unsafe { object(args.executable) }?.program.fingerprint;
-        (args.executable_fingerprint, args.executable_fingerprint_size) = (text.as_ptr().cast(), text.len());
+        (args.executable_fingerprint, args.executable_fingerprint_size) = shown(&unsafe { object(args.executable) }?.program.fingerprint);
     }
 
     loaded_executable_execute(args: LoadedExecutableExecuteArgs) {

@@ -101,6 +101,11 @@ pub(crate) unsafe fn text(p: *const c_char, n: usize) -> String {
     String::from_utf8_lossy(unsafe { array(p.cast::<u8>(), n) }).into_owned()
 }
 
+/// A text of an object, which the caller may read as long as the object lives: its bytes and how many.
+pub(crate) fn shown(text: &str) -> (*const c_char, usize) {
+    (text.as_ptr().cast(), text.len())
+}
+
 /// Gives an object to the caller, who gives it back to [`taken`].
 pub(crate) fn given<T>(value: T) -> *mut T {
     Box::into_raw(Box::new(value))

@@ -192,28 +192,3 @@ pub struct BufferBitcastArgs {
     pub device_layout: *mut BufferMemoryLayout,
     pub out_buffer: *mut Buffer,
 }
-
-layouts! {
-    BufferDestroyArgs: 24, buffer at 16;
-    BufferElementTypeArgs: 32, kind at 24;
-    BufferDimensionsArgs: 40, num_dims at 32;
-    BufferUnpaddedDimensionsArgs: 40, num_dims at 32;
-    BufferDynamicDimensionIndicesArgs: 40, num_dynamic_dims at 32;
-    BufferGetMemoryLayoutArgs: 104, layout at 24;
-    BufferOnDeviceSizeInBytesArgs: 32, on_device_size_in_bytes at 24;
-    BufferDeviceArgs: 32, device at 24;
-    BufferMemoryArgs: 32, memory at 24;
-    BufferDeleteArgs: 24, buffer at 16;
-    BufferIsDeletedArgs: 32, is_deleted at 24;
-    BufferCopyToDeviceArgs: 40, dst_buffer at 32;
-    BufferCopyToMemoryArgs: 40, dst_buffer at 32;
-    BufferToHostBufferArgs: 56, event at 48;
-    BufferCopyRawToHostArgs: 56, event at 48;
-    BufferIsOnCpuArgs: 32, is_on_cpu at 24;
-    BufferReadyEventArgs: 32, event at 24;
-    BufferUnsafePointerArgs: 32, buffer_pointer at 24;
-    BufferIncreaseExternalReferenceCountArgs: 24, buffer at 16;
-    BufferDecreaseExternalReferenceCountArgs: 24, buffer at 16;
-    BufferOpaqueDeviceMemoryDataPointerArgs: 32, device_memory_ptr at 24;
-    BufferBitcastArgs: 64, out_buffer at 56;
-}

@@ -225,29 +225,3 @@ pub union MemoryLayoutUnion {
     pub tiled: std::mem::ManuallyDrop<BufferMemoryLayoutTiled>,
     pub strides: std::mem::ManuallyDrop<BufferMemoryLayoutStrides>,
 }
-
-layouts! {
-    NamedValue: 56, value_size at 48;
-    Program: 48, format_size at 40;
-    BufferMemoryLayoutTiled: 56, num_tiles at 48;
-    BufferMemoryLayoutStrides: 32, num_byte_strides at 24;
-    BufferMemoryLayout: 80, kind at 72;
-    ExecuteOptions: 144, num_hlo_output_callbacks at 136;
-    LogicalDeviceIds: 8, partition at 4;
-    ErrorFunctionTable: 56, for_each_payload at 48;
-    MemoryFunctionTable: 40, set_user_data at 32;
-    ApiVersion: 24, minor_version at 20;
-    ErrorDestroyArgs: 24, error at 16;
-    ErrorMessageArgs: 40, message_size at 32;
-    ErrorGetCodeArgs: 32, code at 24;
-    ErrorForEachPayloadArgs: 40, user_arg at 32;
-    PluginInitializeArgs: 16, extension_start at 8;
-    PluginAttributesArgs: 32, num_attributes at 24;
-    EventDestroyArgs: 24, event at 16;
-    EventIsReadyArgs: 32, is_ready at 24;
-    EventErrorArgs: 24, event at 16;
-    EventAwaitArgs: 24, event at 16;
-    EventOnReadyArgs: 40, user_arg at 32;
-    EventCreateArgs: 24, event at 16;
-    EventSetArgs: 48, error_message_size at 40;
-}

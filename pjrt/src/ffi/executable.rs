@@ -271,34 +271,3 @@ pub struct LoadedExecutableFingerprintArgs {
     pub executable_fingerprint: *const c_char,
     pub executable_fingerprint_size: usize,
 }
-
-layouts! {
-    ExecuteContextCreateArgs: 24, context at 16;
-    ExecuteContextDestroyArgs: 24, context at 16;
-    ExecutableDestroyArgs: 24, executable at 16;
-    ExecutableNameArgs: 40, executable_name_size at 32;
-    ExecutableNumReplicasArgs: 32, num_replicas at 24;
-    ExecutableNumPartitionsArgs: 32, num_partitions at 24;
-    ExecutableNumOutputsArgs: 32, num_outputs at 24;
-    ExecutableSizeOfGeneratedCodeInBytesArgs: 32, size_in_bytes at 24;
-    ExecutableGetCostAnalysisArgs: 40, properties at 32;
-    ExecutableOutputMemoryKindsArgs: 48, memory_kind_sizes at 40;
-    ExecutableParameterMemoryKindsArgs: 48, memory_kind_sizes at 40;
-    ExecutableOptimizedProgramArgs: 32, program at 24;
-    ExecutableSerializeArgs: 56, serialized_executable_deleter at 48;
-    ExecutableOutputElementTypesArgs: 40, num_output_types at 32;
-    ExecutableOutputDimensionsArgs: 48, dim_sizes at 40;
-    ExecutableFingerprintArgs: 40, executable_fingerprint_size at 32;
-    ExecutableGetCompiledMemoryStatsArgs: 144, peak_unpadded_heap_bytes at 136;
-    ExecutableGetCompileOptionsArgs: 56, serialized_compile_options_deleter at 48;
-    ExecutableDeserializeAndLoadArgs: 72, load_options at 64;
-    LoadedExecutableDestroyArgs: 24, executable at 16;
-    LoadedExecutableGetExecutableArgs: 32, executable at 24;
-    LoadedExecutableAddressableDevicesArgs: 40, num_addressable_devices at 32;
-    LoadedExecutableAddressableDeviceLogicalIdsArgs: 40, num_addressable_device_logical_ids at 32;
-    LoadedExecutableGetDeviceAssignmentArgs: 56, serialized_device_assignment_deleter at 48;
-    LoadedExecutableDeleteArgs: 24, executable at 16;
-    LoadedExecutableIsDeletedArgs: 32, is_deleted at 24;
-    LoadedExecutableExecuteArgs: 80, execute_device at 72;
-    LoadedExecutableFingerprintArgs: 40, executable_fingerprint_size at 32;
-}

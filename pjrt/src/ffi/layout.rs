@@ -1,0 +1,134 @@
+//! That the structures are laid out as in C, proved at compile time.
+
+use super::buffer::*;
+use super::common::*;
+use super::device::*;
+use super::executable::*;
+
+/// A row for each structure: its size, a field (most often the last), and where
+/// that stands.
+macro_rules! layouts {
+    ($($of:ident: $size:literal, $field:ident at $offset:literal;)+) => {
+        const _: () = {$(
+            assert!(size_of::<$of>() == $size, "a structure's size differs from C's");
+            assert!(std::mem::offset_of!($of, $field) == $offset, "a structure's field stands elsewhere in C");
+        )+};
+    };
+}
+
+layouts! {
+    NamedValue: 56, value_size at 48;
+    Program: 48, format_size at 40;
+    BufferMemoryLayoutTiled: 56, num_tiles at 48;
+    BufferMemoryLayoutStrides: 32, num_byte_strides at 24;
+    BufferMemoryLayout: 80, kind at 72;
+    ExecuteOptions: 144, num_hlo_output_callbacks at 136;
+    LogicalDeviceIds: 8, partition at 4;
+    ErrorFunctionTable: 56, for_each_payload at 48;
+    MemoryFunctionTable: 40, set_user_data at 32;
+    ApiVersion: 24, minor_version at 20;
+    ErrorDestroyArgs: 24, error at 16;
+    ErrorMessageArgs: 40, message_size at 32;
+    ErrorGetCodeArgs: 32, code at 24;
+    ErrorForEachPayloadArgs: 40, user_arg at 32;
+    PluginInitializeArgs: 16, extension_start at 8;
+    PluginAttributesArgs: 32, num_attributes at 24;
+    EventDestroyArgs: 24, event at 16;
+    EventIsReadyArgs: 32, is_ready at 24;
+    EventErrorArgs: 24, event at 16;
+    EventAwaitArgs: 24, event at 16;
+    EventOnReadyArgs: 40, user_arg at 32;
+    EventCreateArgs: 24, event at 16;
+    EventSetArgs: 48, error_message_size at 40;
+    ClientCreateArgs: 88, kv_try_get_user_arg at 80;
+    ClientDestroyArgs: 24, client at 16;
+    ClientPlatformNameArgs: 40, platform_name_size at 32;
+    ClientProcessIndexArgs: 32, process_index at 24;
+    ClientPlatformVersionArgs: 40, platform_version_size at 32;
+    ClientTopologyDescriptionArgs: 32, topology at 24;
+    ClientDevicesArgs: 40, num_devices at 32;
+    ClientAddressableDevicesArgs: 40, num_addressable_devices at 32;
+    ClientLookupDeviceArgs: 40, device at 32;
+    ClientLookupAddressableDeviceArgs: 40, addressable_device at 32;
+    ClientAddressableMemoriesArgs: 40, num_addressable_memories at 32;
+    ClientCompileArgs: 56, executable at 48;
+    ClientLoadArgs: 56, loaded_executable at 48;
+    ClientDefaultDeviceAssignmentArgs: 48, default_assignment at 40;
+    ClientBufferFromHostBufferArgs: 120, buffer at 112;
+    DeviceDescriptionIdArgs: 32, id at 24;
+    DeviceDescriptionProcessIndexArgs: 32, process_index at 24;
+    DeviceDescriptionAttributesArgs: 40, attributes at 32;
+    DeviceDescriptionKindArgs: 40, device_kind_size at 32;
+    DeviceDescriptionDebugStringArgs: 40, debug_string_size at 32;
+    DeviceDescriptionToStringArgs: 40, to_string_size at 32;
+    DeviceGetDescriptionArgs: 32, device_description at 24;
+    DeviceIsAddressableArgs: 32, is_addressable at 24;
+    DeviceLocalHardwareIdArgs: 32, local_hardware_id at 24;
+    DeviceAddressableMemoriesArgs: 40, num_memories at 32;
+    DeviceDefaultMemoryArgs: 32, memory at 24;
+    DeviceMemoryStatsArgs: 192, peak_pool_bytes_is_set at 184;
+    DeviceClearMemoryStatsArgs: 24, device at 16;
+    DeviceGetAttributesArgs: 56, attributes_deleter at 48;
+    MemoryIdArgs: 32, id at 24;
+    MemoryKindArgs: 40, kind_size at 32;
+    MemoryKindIdArgs: 32, kind_id at 24;
+    MemoryDebugStringArgs: 40, debug_string_size at 32;
+    MemoryToStringArgs: 40, to_string_size at 32;
+    MemoryAddressableByDevicesArgs: 40, num_devices at 32;
+    TopologyDescriptionDestroyArgs: 24, topology at 16;
+    TopologyDescriptionPlatformNameArgs: 40, platform_name_size at 32;
+    TopologyDescriptionPlatformVersionArgs: 40, platform_version_size at 32;
+    TopologyDescriptionGetDeviceDescriptionsArgs: 40, num_descriptions at 32;
+    TopologyDescriptionAttributesArgs: 40, num_attributes at 32;
+    TopologyDescriptionFingerprintArgs: 32, fingerprint at 24;
+    BufferDestroyArgs: 24, buffer at 16;
+    BufferElementTypeArgs: 32, kind at 24;
+    BufferDimensionsArgs: 40, num_dims at 32;
+    BufferUnpaddedDimensionsArgs: 40, num_dims at 32;
+    BufferDynamicDimensionIndicesArgs: 40, num_dynamic_dims at 32;
+    BufferGetMemoryLayoutArgs: 104, layout at 24;
+    BufferOnDeviceSizeInBytesArgs: 32, on_device_size_in_bytes at 24;
+    BufferDeviceArgs: 32, device at 24;
+    BufferMemoryArgs: 32, memory at 24;
+    BufferDeleteArgs: 24, buffer at 16;
+    BufferIsDeletedArgs: 32, is_deleted at 24;
+    BufferCopyToDeviceArgs: 40, dst_buffer at 32;
+    BufferCopyToMemoryArgs: 40, dst_buffer at 32;
+    BufferToHostBufferArgs: 56, event at 48;
+    BufferCopyRawToHostArgs: 56, event at 48;
+    BufferIsOnCpuArgs: 32, is_on_cpu at 24;
+    BufferReadyEventArgs: 32, event at 24;
+    BufferUnsafePointerArgs: 32, buffer_pointer at 24;
+    BufferIncreaseExternalReferenceCountArgs: 24, buffer at 16;
+    BufferDecreaseExternalReferenceCountArgs: 24, buffer at 16;
+    BufferOpaqueDeviceMemoryDataPointerArgs: 32, device_memory_ptr at 24;
+    BufferBitcastArgs: 64, out_buffer at 56;
+    ExecuteContextCreateArgs: 24, context at 16;
+    ExecuteContextDestroyArgs: 24, context at 16;
+    ExecutableDestroyArgs: 24, executable at 16;
+    ExecutableNameArgs: 40, executable_name_size at 32;
+    ExecutableNumReplicasArgs: 32, num_replicas at 24;
+    ExecutableNumPartitionsArgs: 32, num_partitions at 24;
+    ExecutableNumOutputsArgs: 32, num_outputs at 24;
+    ExecutableSizeOfGeneratedCodeInBytesArgs: 32, size_in_bytes at 24;
+    ExecutableGetCostAnalysisArgs: 40, properties at 32;
+    ExecutableOutputMemoryKindsArgs: 48, memory_kind_sizes at 40;
+    ExecutableParameterMemoryKindsArgs: 48, memory_kind_sizes at 40;
+    ExecutableOptimizedProgramArgs: 32, program at 24;
+    ExecutableSerializeArgs: 56, serialized_executable_deleter at 48;
+    ExecutableOutputElementTypesArgs: 40, num_output_types at 32;
+    ExecutableOutputDimensionsArgs: 48, dim_sizes at 40;
+    ExecutableFingerprintArgs: 40, executable_fingerprint_size at 32;
+    ExecutableGetCompiledMemoryStatsArgs: 144, peak_unpadded_heap_bytes at 136;
+    ExecutableGetCompileOptionsArgs: 56, serialized_compile_options_deleter at 48;
+    ExecutableDeserializeAndLoadArgs: 72, load_options at 64;
+    LoadedExecutableDestroyArgs: 24, executable at 16;
+    LoadedExecutableGetExecutableArgs: 32, executable at 24;
+    LoadedExecutableAddressableDevicesArgs: 40, num_addressable_devices at 32;
+    LoadedExecutableAddressableDeviceLogicalIdsArgs: 40, num_addressable_device_logical_ids at 32;
+    LoadedExecutableGetDeviceAssignmentArgs: 56, serialized_device_assignment_deleter at 48;
+    LoadedExecutableDeleteArgs: 24, executable at 16;
+    LoadedExecutableIsDeletedArgs: 32, is_deleted at 24;
+    LoadedExecutableExecuteArgs: 80, execute_device at 72;
+    LoadedExecutableFingerprintArgs: 40, executable_fingerprint_size at 32;
+}
