@@ -7,18 +7,9 @@ use systole_isa::{Inst, Kind};
 pub fn inst(inst: &Inst) -> String {
     let mut s = inst.op.info().mnemonic.to_string();
     for (i, (kind, v)) in inst.iter().enumerate() {
-        let prefix = match kind {
-            Kind::Sd | Kind::Su | Kind::Sm => "s",
-            Kind::Vd | Kind::Vu => "v",
-            Kind::Pd | Kind::Pu => "p",
-            Kind::Md | Kind::Mu => "m",
-            Kind::Target => "@",
-            Kind::Desc => "desc",
-            Kind::Sem => "sem",
-            Kind::Mxu => "mxu",
-            Kind::Xlu => "xlu",
-            Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 | Kind::Fmt | Kind::F8 => "",
-        };
+        // Of bundles and descriptors the names are gone.
+        let number = [(Kind::Target, "@"), (Kind::Desc, "desc")].iter().find(|n| n.0 == kind).map(|n| n.1);
+        let prefix = kind.prefix().or(number).unwrap_or_default();
         let separator = if i == 0 { " " } else { ", " };
         write!(s, "{separator}{prefix}{v}").expect("writing to a string cannot fail");
     }

@@ -24,18 +24,20 @@ pub(crate) fn describe(kind: Kind) -> &'static str {
     }
 }
 
-/// The text before the number of a register, unit or semaphore.
-fn prefix(kind: Kind) -> Option<&'static str> {
-    match kind {
-        Kind::Sd | Kind::Su | Kind::Sm => Some("s"),
-        Kind::Vd | Kind::Vu => Some("v"),
-        Kind::Pd | Kind::Pu => Some("p"),
-        Kind::Md | Kind::Mu => Some("m"),
-        Kind::Sem => Some("sem"),
-        Kind::Mxu => Some("mxu"),
-        Kind::Xlu => Some("xlu"),
-        Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 => None,
-        Kind::Target | Kind::Desc | Kind::Fmt | Kind::F8 => None,
+impl Kind {
+    /// The text before the number of a register, unit or semaphore; none of other operands.
+    pub fn prefix(self) -> Option<&'static str> {
+        match self {
+            Kind::Sd | Kind::Su | Kind::Sm => Some("s"),
+            Kind::Vd | Kind::Vu => Some("v"),
+            Kind::Pd | Kind::Pu => Some("p"),
+            Kind::Md | Kind::Mu => Some("m"),
+            Kind::Sem => Some("sem"),
+            Kind::Mxu => Some("mxu"),
+            Kind::Xlu => Some("xlu"),
+            Kind::I32 | Kind::I20 | Kind::I16 | Kind::U8 | Kind::U4 => None,
+            Kind::Target | Kind::Desc | Kind::Fmt | Kind::F8 => None,
+        }
     }
 }
 
@@ -69,14 +71,14 @@ pub(super) fn print(kind: Kind, value: i32, out: &mut String) {
         | Kind::Mu
         | Kind::Sem
         | Kind::Mxu
-        | Kind::Xlu => write!(out, "{}{value}", prefix(kind).unwrap_or("")),
+        | Kind::Xlu => write!(out, "{}{value}", kind.prefix().unwrap_or("")),
     };
     result.expect("a String takes all text");
 }
 
 /// Reads an operand other than labels, descriptors and addresses; ranges are checked by the encoder.
 pub(super) fn parse(kind: Kind, word: &str) -> Option<i32> {
-    if let Some(prefix) = prefix(kind) {
+    if let Some(prefix) = kind.prefix() {
         let digits = word.strip_prefix(prefix)?;
         let plain = digits.len() <= 9 && !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
         return if plain { digits.parse().ok() } else { None };
