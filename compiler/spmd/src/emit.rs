@@ -165,9 +165,9 @@ impl<'a> Emitter<'a> {
     fn nodes(&mut self, r: &Region, s: &mut Scope, held: &mut Held) -> Result<(), CompileError> {
         for n in &r.nodes {
             let first = s.b.len();
-            s.b.span = n.span;
+            s.b.span = n.origin.span;
             self.node(n, s, held)?;
-            for (key, value) in &n.attributes {
+            for (key, value) in &n.origin.attributes {
                 for i in first..s.b.len() {
                     s.b.attribute(NodeId(i as u32), key, value);
                 }
@@ -175,7 +175,7 @@ impl<'a> Emitter<'a> {
             for v in &n.results {
                 let value = self.program.value(*v);
                 self.listed.push(Listed {
-                    name: n.name.clone(),
+                    name: n.origin.name.clone(),
                     shape: value.shape.to_string(),
                     sharding: self.spec(*v).spell(self.mesh()),
                 });
@@ -300,13 +300,13 @@ impl<'a> Emitter<'a> {
         for (v, (_, want)) in n.inputs().into_iter().zip(&states) {
             initial.push(self.get(s, held, v, want)?);
         }
-        let condition = self.body(&format!("{}.condition", n.name), &states, condition, None)?;
+        let condition = self.body(&format!("{}.condition", n.origin.name), &states, condition, None)?;
         // A body's results go where its parameters are.
         let wants: Vec<Sharding> = states.iter().map(|(_, sharding)| sharding.clone()).collect();
-        let body = self.body(&format!("{}.body", n.name), &states, body, Some(&wants))?;
+        let body = self.body(&format!("{}.body", n.origin.name), &states, body, Some(&wants))?;
         let start = self.out.op(s, Op::Tuple, &initial)?;
         let id = self.out.op(s, Op::While { condition, body }, &[start])?;
-        s.b.rename(id, &n.name);
+        s.b.rename(id, &n.origin.name);
         for (index, (v, sharding)) in states.into_iter().enumerate() {
             let id = self.out.op(s, Op::GetTupleElement { index }, &[id])?;
             self.hold(held, v, sharding, id);
@@ -333,10 +333,10 @@ impl<'a> Emitter<'a> {
                 parts.push(self.get(s, held, *v, want)?);
             }
             operands.push(self.out.op(s, Op::Tuple, &parts)?);
-            bodies.push(self.body(&format!("{}.branch{i}", n.name), &values, b, Some(&wants))?);
+            bodies.push(self.body(&format!("{}.branch{i}", n.origin.name), &values, b, Some(&wants))?);
         }
         let id = self.out.op(s, Op::Conditional { branches: bodies }, &operands)?;
-        s.b.rename(id, &n.name);
+        s.b.rename(id, &n.origin.name);
         for (index, v) in n.results.iter().enumerate() {
             let id = self.out.op(s, Op::GetTupleElement { index }, &[id])?;
             self.hold(held, *v, self.spec(*v).clone(), id);
@@ -363,7 +363,7 @@ impl<'a> Emitter<'a> {
             Work { node: n, op, rule: &rule, division: &division, parts: &parts, whole: &whole, old: self.old, old_op };
         let (made, pending) = local::emit(&mut self.out, s, &work)?;
         if let [one] = made[..] {
-            s.b.rename(one, &n.name);
+            s.b.rename(one, &n.origin.name);
         }
         for (i, (id, &v)) in made.into_iter().zip(&n.results).enumerate() {
             let natural = resolve::sharding(&rule, inputs.len() + i, &division);
@@ -401,13 +401,13 @@ impl<'a> Emitter<'a> {
         let dims: Vec<String> = dims.iter().map(usize::to_string).collect();
         let one = dims.len() == 1;
         self.notes.push(Note {
-            name: n.name.clone(),
-            span: n.span,
+            name: n.origin.name.clone(),
+            span: n.origin.span,
             bytes,
             message: format!(
                 "{} `{}` is not divided along dimension{} {} of operand {t}, {}: {} is gathered",
                 what,
-                n.name,
+                n.origin.name,
                 if one { "" } else { "s" },
                 dims.join(", "),
                 have.spell(self.mesh()),

@@ -2,7 +2,7 @@
 
 use crate::Unsaid;
 use crate::annotation::{self, Raw, Reader, Unread};
-use crate::ir::{Kind, Node, Program, Region, Tree, ValueId};
+use crate::ir::{Kind, Node, Origin, Program, Region, Tree, ValueId};
 use crate::mesh::{Axes, Axis, Mesh};
 use crate::sharding::Spec;
 use rustc_hash::FxHashMap;
@@ -352,10 +352,12 @@ impl Importer<'_> {
             kind,
             operands,
             results,
-            shape: n.shape.clone(),
-            name: n.name.clone(),
-            span: n.span,
-            attributes: n.attributes.iter().filter(kept).cloned().collect(),
+            origin: Origin {
+                shape: n.shape.clone(),
+                name: n.name.clone(),
+                span: n.span,
+                attributes: n.attributes.iter().filter(kept).cloned().collect(),
+            },
             manual,
         });
     }

@@ -83,17 +83,23 @@ pub enum Kind {
     ToGlobal(Axes),
 }
 
+/// What the graph says of an operation.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// The result's shape: of an array, a token or a tuple.
+    pub shape: Shape,
+    pub name: String,
+    pub span: Span,
+    pub attributes: Vec<(String, String)>,
+}
+
 /// An operation with its operands, results, and where it comes from.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub kind: Kind,
     pub operands: Vec<Tree>,
     pub results: Vec<ValueId>,
-    /// The result's shape in the graph: of an array, a token or a tuple.
-    pub shape: Shape,
-    pub name: String,
-    pub span: Span,
-    pub attributes: Vec<(String, String)>,
+    pub origin: Origin,
     /// Atoms that belong to the manual computation around the node.
     pub manual: Axes,
 }
@@ -197,10 +203,7 @@ impl Program {
             kind: Kind::Constrain,
             operands: vec![Tree::Leaf(v)],
             results: vec![closed],
-            shape,
-            name,
-            span: Span::default(),
-            attributes: Vec::new(),
+            origin: Origin { shape, name, span: Span::default(), attributes: Vec::new() },
             manual: Axes::default(),
         });
         closed

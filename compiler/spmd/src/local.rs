@@ -52,7 +52,7 @@ impl Work<'_> {
     fn shape(&self, out: &Out<'_>) -> Shape {
         let mut next = self.rule.operands;
         divided(
-            &self.node.shape,
+            &self.node.origin.shape,
             &mut |a: &ArrayShape| {
                 let dims = self.local(next, out);
                 next += 1;
@@ -215,7 +215,7 @@ fn constant(out: &mut Out<'_>, s: &mut Scope, w: &Work<'_>, l: &Literal) -> Resu
 
 fn iota(out: &Out<'_>, s: &mut Scope, w: &Work<'_>, dim: usize) -> Result<NodeId, CompileError> {
     let local = w.local(0, out);
-    let dtype = w.node.shape.as_array().map_or(DType::S32, |a| a.dtype);
+    let dtype = w.node.origin.shape.as_array().map_or(DType::S32, |a| a.dtype);
     let axes = w.axes(0, dim);
     if axes.is_empty() {
         return out.shaped(s, Op::Iota { dim }, &[], Shape::array(dtype, &local));
@@ -488,8 +488,8 @@ fn same_coordinates(
     if fits {
         return Ok(());
     }
-    let message = format!("{} joins devices along axes that are not manual", w.node.name);
-    Err(CompileError::unsupported(w.node.span, message))
+    let message = format!("{} joins devices along axes that are not manual", w.node.origin.name);
+    Err(CompileError::unsupported(w.node.origin.span, message))
 }
 
 /// Why operands of an operation were gathered: the dimensions that cannot be divided.
