@@ -99,10 +99,8 @@ fn sound_product(c: &Contraction, chip: &ChipConfig) -> Check {
         FinishInput::Extra(n) => c.extras[*n as usize].1,
         FinishInput::Sums(t) | FinishInput::Columns { dtype: t, .. } | FinishInput::Scalar(t) => *t,
     };
-    sound_nodes(&f.nodes, &Types { inputs: f.inputs.iter().map(of).collect(), ..Types::default() })?;
-    let plain = f.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
-    let all = (f.root as usize) < f.nodes.len() && plain;
-    ensure(all, || "an epilogue of what there is not".into())
+    sound_formula(&f.nodes, f.inputs.iter().map(of).collect())?;
+    ensure((f.root as usize) < f.nodes.len(), || "an epilogue of what there is not".into())
 }
 
 fn sound_rows(r: &RowsSpec) -> Check {
@@ -150,10 +148,16 @@ fn sound_start(s: &Start, lhs: DType) -> Check {
         StartInput::Element => lhs,
         StartInput::Row(t) => *t,
     };
-    sound_nodes(&s.nodes, &Types { inputs: s.inputs.iter().map(of).collect(), ..Types::default() })?;
-    let plain = s.nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
+    sound_formula(&s.nodes, s.inputs.iter().map(of).collect())?;
     let float = s.nodes.get(s.root as usize).is_some_and(|n| matches!(n.dtype, DType::F32 | DType::BF16));
-    ensure(plain && float, || "an operand made of what there is not".into())
+    ensure(float, || "an operand made of what there is not".into())
+}
+
+/// Nodes at a product's end or on the way into it, of inputs of these types.
+fn sound_formula(nodes: &[ExprNode], inputs: Vec<DType>) -> Check {
+    sound_nodes(nodes, &Types { inputs, ..Types::default() })?;
+    let plain = nodes.iter().all(|n| !matches!(n.op, ExprOp::Index(_)));
+    ensure(plain, || "indices in a product".into())
 }
 
 fn sound_loop(s: &LoopSpec, there: There) -> Check {

@@ -28,21 +28,34 @@ pub fn emit_node(b: &mut KernelBuilder, node: &ExprNode, args: &[Value]) -> Valu
     }
 }
 
-/// Applies a reduction body: accumulators and values in, new accumulators out.
-#[allow(clippy::wildcard_enum_match_arm, reason = "parameters are known, everything else is computed")]
-pub fn emit_body(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value]) -> Vec<Value> {
-    let mut values: Vec<Value> = Vec::with_capacity(body.nodes.len());
-    for node in &body.nodes {
-        let value = match node.op {
-            ExprOp::Param(i) if (i as usize) < acc.len() => acc[i as usize],
-            ExprOp::Param(i) => x[i as usize - acc.len()],
-            _ => {
+/// The values of nodes, of which `given` knows those that are not computed.
+pub fn emit_nodes(
+    b: &mut KernelBuilder,
+    nodes: &[ExprNode],
+    mut given: impl FnMut(&mut KernelBuilder, &ExprOp) -> Option<Value>,
+) -> Vec<Value> {
+    let mut values: Vec<Value> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let value = match given(b, &node.op) {
+            Some(value) => value,
+            None => {
                 let args: smallvec::SmallVec<[Value; 3]> = node.args.iter().map(|&a| values[a as usize]).collect();
                 emit_node(b, node, &args)
             }
         };
         values.push(value);
     }
+    values
+}
+
+/// Applies a reduction body: accumulators and values in, new accumulators out.
+#[allow(clippy::wildcard_enum_match_arm, reason = "parameters are known, everything else is computed")]
+pub fn emit_body(b: &mut KernelBuilder, body: &Body, acc: &[Value], x: &[Value]) -> Vec<Value> {
+    let values = emit_nodes(b, &body.nodes, |_, op| match *op {
+        ExprOp::Param(i) if (i as usize) < acc.len() => Some(acc[i as usize]),
+        ExprOp::Param(i) => Some(x[i as usize - acc.len()]),
+        _ => None,
+    });
     body.roots.iter().map(|&r| values[r as usize]).collect()
 }
 

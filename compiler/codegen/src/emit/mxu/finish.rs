@@ -3,7 +3,7 @@
 
 use super::spec::{Epilogue, TileAt};
 use crate::emit::elementwise;
-use crate::emit::loops::eval::emit_node;
+use crate::emit::loops::eval::emit_nodes;
 use crate::emit::loops::spec::{ExprId, ExprNode, ExprOp};
 use crate::emit::loops::{Units, operations};
 use crate::emit::memory::{Place, from_memory, load_value};
@@ -104,17 +104,10 @@ impl Epilogue for Finishing<'_> {
 
     #[allow(clippy::wildcard_enum_match_arm, reason = "inputs are known, everything else is computed")]
     fn apply(&mut self, b: &mut KernelBuilder, sums: Value, at: &TileAt<'_>) -> Value {
-        let mut values: Vec<Value> = Vec::with_capacity(self.0.nodes.len());
-        for node in &self.0.nodes {
-            let value = match node.op {
-                ExprOp::Input(i) => self.0.input(b, i as usize, &sums, at),
-                _ => {
-                    let args: smallvec::SmallVec<[Value; 3]> = node.args.iter().map(|&a| values[a as usize]).collect();
-                    emit_node(b, node, &args)
-                }
-            };
-            values.push(value);
-        }
+        let values = emit_nodes(b, &self.0.nodes, |b, op| match op {
+            ExprOp::Input(i) => Some(self.0.input(b, *i as usize, &sums, at)),
+            _ => None,
+        });
         values[self.0.root as usize]
     }
 }

@@ -7,7 +7,7 @@
 use super::body::Context;
 use super::spec::Contraction;
 use crate::emit::loops::Units;
-use crate::emit::loops::eval::emit_node;
+use crate::emit::loops::eval::emit_nodes;
 use crate::emit::loops::spec::{ExprId, ExprNode, ExprOp};
 use crate::emit::memory::{Place, load_value};
 use crate::emit::value::Value;
@@ -53,23 +53,14 @@ impl Start {
     /// The register that is pushed, of one of lhs in memory.
     #[allow(clippy::wildcard_enum_match_arm, reason = "inputs are known, everything else is computed")]
     fn apply(&self, b: &mut KernelBuilder, element: Value, rows: &[Value]) -> V {
-        let mut values: Vec<Value> = Vec::with_capacity(self.nodes.len());
-        for node in &self.nodes {
-            let value = match node.op {
-                ExprOp::Input(i) => match self.inputs[i as usize] {
-                    StartInput::Element => element,
-                    StartInput::Row(_) => {
-                        let before = &self.inputs[..i as usize];
-                        rows[before.iter().filter(|i| matches!(i, StartInput::Row(_))).count()]
-                    }
-                },
-                _ => {
-                    let args: smallvec::SmallVec<[Value; 3]> = node.args.iter().map(|&a| values[a as usize]).collect();
-                    emit_node(b, node, &args)
-                }
-            };
-            values.push(value);
-        }
+        let input = |i: usize| match self.inputs[i] {
+            StartInput::Element => element,
+            StartInput::Row(_) => rows[self.inputs[..i].iter().filter(|i| matches!(i, StartInput::Row(_))).count()],
+        };
+        let values = emit_nodes(b, &self.nodes, |_, op| match op {
+            ExprOp::Input(i) => Some(input(*i as usize)),
+            _ => None,
+        });
         values[self.root as usize].v()
     }
 }
