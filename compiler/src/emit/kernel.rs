@@ -1,6 +1,6 @@
 //! From a kernel's spec to its code: the one place that knows every family.
 
-use crate::plan::spec::{KernelSpec, Looks, Needs};
+use crate::plan::spec::{KernelSpec, Looks};
 use blocks::Body;
 use systole_codegen::emit::factor::{cholesky_kernel, solve_kernel};
 use systole_codegen::emit::fetch::fetch_kernel;
@@ -11,28 +11,9 @@ use systole_codegen::emit::moves::move_kernel;
 use systole_codegen::emit::rows::{gather_kernel, near_kernel, pick_kernel, scatter_kernel, singles_kernel};
 use systole_codegen::emit::sort::sort_kernel;
 use systole_codegen::emit::{blocks, mxu};
-use systole_codegen::kernel::Kernel;
+use systole_codegen::kernel::{KernelCode, Needs};
 use systole_hlo::error::CompileError;
-use systole_isa::program::HostCall;
-use systole_isa::{ChipConfig, DmaDesc};
-
-/// A kernel's code. Descriptors and semaphores are numbered from 0.
-#[derive(Clone, Debug)]
-pub struct KernelCode {
-    pub kernel: Kernel,
-    /// Kernels that only this one calls, by numbers from 0.
-    pub callees: Vec<Kernel>,
-    pub descs: Vec<DmaDesc>,
-    /// Calls of the host, numbered from 0 too.
-    pub host_calls: Vec<HostCall>,
-    pub needs: Needs,
-}
-
-impl KernelCode {
-    fn plain(kernel: Kernel) -> KernelCode {
-        KernelCode { kernel, callees: Vec::new(), descs: Vec::new(), host_calls: Vec::new(), needs: Needs::default() }
-    }
-}
+use systole_isa::ChipConfig;
 
 /// The code of a kernel; `looks_kernel` is the number of what looks after exchanges.
 ///
@@ -45,6 +26,7 @@ pub fn emit_kernel(
     chip: &ChipConfig,
 ) -> Result<KernelCode, CompileError> {
     let hook = |Looks { wanted, semaphore }: Looks| Hook { kernel: looks_kernel, wanted, semaphore };
+    let plain = |kernel| KernelCode::plain(kernel, Needs::default());
     let wrong = |why: String| CompileError::internal("emit", format!("kernel `{name}`: {why}"));
     Ok(match spec {
         KernelSpec::Body(body) => {
@@ -54,13 +36,11 @@ pub fn emit_kernel(
                 Body::Move(s) => move_kernel(s, chip),
                 Body::Pick(s) => pick_kernel(s, chip),
             };
-            KernelCode { needs: spec.needs(chip).unwrap_or_default(), ..KernelCode::plain(kernel) }
+            KernelCode::plain(kernel, spec.needs(chip).unwrap_or_default())
         }
         KernelSpec::Blocks { spec, cut, share, looks } => {
-            let k = blocks::block_kernel(spec, (*cut, looks.map(hook)), *share, chip)
-                .ok_or_else(|| wrong(format!("no cut {cut:?}")))?;
-            let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
+            let k = blocks::block_kernel(spec, (*cut, looks.map(hook)), *share, chip);
+            k.ok_or_else(|| wrong(format!("no cut {cut:?}")))?
         }
         KernelSpec::Product { contraction, tile, looks } => {
             let hook = looks.map(hook);
@@ -71,30 +51,17 @@ pub fn emit_kernel(
                 None => &mut convert,
             };
             let k = mxu::contraction_kernel(contraction, (tile, hook), name, chip, epilogue);
-            let k = k.map_err(|e| wrong(e.to_string()))?;
-            let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
+            k.map_err(|e| wrong(e.to_string()))?
         }
-        KernelSpec::Gather { rows, far } if rows.single => singles_kernel(rows, *far, chip).into(),
-        KernelSpec::Gather { rows, far } if rows.near => near_kernel(rows, *far, chip).into(),
-        KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip).into(),
-        KernelSpec::Scatter(s) => scatter_kernel(s, chip).into(),
-        KernelSpec::Fetch(s) => fetch_kernel(s, chip).into(),
-        KernelSpec::Sort { sort, pass } => KernelCode::plain(sort_kernel(sort, *pass, chip)),
-        KernelSpec::Cholesky(s) => KernelCode::plain(cholesky_kernel(s, chip)),
-        KernelSpec::Solve(s) => KernelCode::plain(solve_kernel(s, chip)),
-        KernelSpec::Recurrence(s) => KernelCode::plain(recurrence_kernel(s, chip)),
-        KernelSpec::Mosaic(s) => {
-            let k = mosaic_kernel(s, name, chip).map_err(|e| wrong(e.to_string()))?;
-            let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-            KernelCode { kernel: k.kernel, callees: k.callees, descs: k.descs, host_calls: k.host_calls, needs }
-        }
+        KernelSpec::Gather { rows, far } if rows.single => singles_kernel(rows, *far, chip),
+        KernelSpec::Gather { rows, far } if rows.near => near_kernel(rows, *far, chip),
+        KernelSpec::Gather { rows, far } => gather_kernel(rows, *far, chip),
+        KernelSpec::Scatter(s) => scatter_kernel(s, chip),
+        KernelSpec::Fetch(s) => fetch_kernel(s, chip),
+        KernelSpec::Sort { sort, pass } => plain(sort_kernel(sort, *pass, chip)),
+        KernelSpec::Cholesky(s) => plain(cholesky_kernel(s, chip)),
+        KernelSpec::Solve(s) => plain(solve_kernel(s, chip)),
+        KernelSpec::Recurrence(s) => plain(recurrence_kernel(s, chip)),
+        KernelSpec::Mosaic(s) => mosaic_kernel(s, name, chip).map_err(|e| wrong(e.to_string()))?.code,
     })
-}
-
-impl From<systole_codegen::emit::rows::RowsKernel> for KernelCode {
-    fn from(k: systole_codegen::emit::rows::RowsKernel) -> KernelCode {
-        let needs = Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores };
-        KernelCode { kernel: k.kernel, callees: Vec::new(), descs: k.descs, host_calls: Vec::new(), needs }
-    }
 }

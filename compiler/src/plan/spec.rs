@@ -10,6 +10,7 @@ use systole_codegen::emit::mosaic::{MosaicSpec, mosaic_kernel};
 use systole_codegen::emit::mxu::{Contraction, Tile};
 use systole_codegen::emit::rows::{Far, RowsSpec, ScatterSpec, gather_needs, near_needs, singles_needs};
 use systole_codegen::emit::sort::{Pass, SortSpec};
+use systole_codegen::kernel::Needs;
 use systole_isa::ChipConfig;
 
 /// A kernel, one variant a family.
@@ -59,14 +60,6 @@ pub enum KernelSpec {
 pub struct Looks {
     pub wanted: u32,
     pub semaphore: u32,
-}
-
-/// What a kernel needs besides its arrays.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Needs {
-    /// Word rows of vector memory.
-    pub scratch_rows: u32,
-    pub semaphores: u32,
 }
 
 /// Matches the specs of kernels of which no tile, cut or table is chosen.
@@ -172,31 +165,21 @@ impl KernelSpec {
             KernelSpec::Blocks { spec, cut, share, .. } => {
                 let partial = share.is_some_and(|s| s.partial);
                 let results = if partial { blocks::result_words(&spec.body, chip) } else { 0 };
-                let scratch_rows = blocks::consider_cut(spec, *cut, chip)?.scratch_rows + results;
-                Needs { scratch_rows, semaphores: blocks::SEMAPHORES }
+                let needs = blocks::consider_cut(spec, *cut, chip)?.needs;
+                Needs { scratch_rows: needs.scratch_rows + results, ..needs }
             }
             KernelSpec::Product { contraction, tile, looks } => {
-                let c = systole_codegen::emit::mxu::consider(contraction, tile, chip, looks.is_some()).ok()?;
-                Needs { scratch_rows: c.scratch_rows, semaphores: c.semaphores }
+                systole_codegen::emit::mxu::consider(contraction, tile, chip, looks.is_some()).ok()?.needs
             }
-            KernelSpec::Gather { rows, far } => {
-                let (scratch_rows, semaphores) = match (rows.single, rows.near) {
-                    (true, _) => singles_needs(rows, *far, chip),
-                    (false, true) => near_needs(rows, *far, chip),
-                    (false, false) => gather_needs(rows, *far, chip),
-                };
-                Needs { scratch_rows, semaphores }
-            }
+            KernelSpec::Gather { rows, far } => match (rows.single, rows.near) {
+                (true, _) => singles_needs(rows, *far, chip),
+                (false, true) => near_needs(rows, *far, chip),
+                (false, false) => gather_needs(rows, *far, chip),
+            },
             KernelSpec::Scatter(s) if s.in_place() && !s.can_be_in_place(chip) => return None,
-            KernelSpec::Scatter(s) => {
-                let (scratch_rows, semaphores) = s.needs(chip);
-                Needs { scratch_rows, semaphores }
-            }
+            KernelSpec::Scatter(s) => s.needs(chip),
             KernelSpec::Fetch(s) => Needs { scratch_rows: 0, semaphores: s.semaphores(chip)? },
-            KernelSpec::Mosaic(s) => {
-                let k = mosaic_kernel(s, "kernel", chip).ok()?;
-                Needs { scratch_rows: k.scratch_rows, semaphores: k.semaphores }
-            }
+            KernelSpec::Mosaic(s) => mosaic_kernel(s, "kernel", chip).ok()?.code.needs,
         })
     }
 }

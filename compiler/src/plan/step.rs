@@ -1,12 +1,13 @@
 //! The draft of a plan: buffers, kernels, and steps in program order, before arrays have places.
 
 use super::collective::{Exchange, PodPlan};
-use super::spec::{Considered, KernelKey, KernelSpec, Needs};
+use super::spec::{Considered, KernelKey, KernelSpec};
 use super::view::{BufId, View};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use systole_codegen::emit::mosaic::Part;
+use systole_codegen::kernel::Needs;
 use systole_hlo::error::{CompileError, Resource, limit};
 use systole_hlo::graph::{Binary, Direction, Unary};
 use systole_isa::program::HostCallKind;

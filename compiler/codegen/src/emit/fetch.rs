@@ -5,9 +5,8 @@
 
 use super::hbm::Descs;
 use super::moves::spec::MoveSpec;
-use super::rows::RowsKernel;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, S};
+use crate::kernel::{BufferRef, KernelBuilder, KernelCode, Needs, S};
 use serde::{Deserialize, Serialize};
 use systole_isa::dma::MAX_DMA_DIMS;
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Space};
@@ -124,7 +123,7 @@ impl FetchSpec {
 }
 
 /// The kernel. Parameters: for each part where it comes from (granules) and where it goes (word rows).
-pub fn fetch_kernel(s: &FetchSpec, chip: &ChipConfig) -> RowsKernel {
+pub fn fetch_kernel(s: &FetchSpec, chip: &ChipConfig) -> KernelCode {
     let mut b = KernelBuilder::new("fetch", chip);
     let row_bytes = chip.core.lanes * 4;
     let places: Vec<[S; 2]> = s.parts.iter().map(|_| [b.param(), b.param()]).collect();
@@ -137,5 +136,5 @@ pub fn fetch_kernel(s: &FetchSpec, chip: &ChipConfig) -> RowsKernel {
     }
     let [from, to] = [0, 1].map(|side| arrays.iter().map(|a| a[side]).collect::<Vec<_>>());
     b.dma_wait(0, s.bytes(chip) as i32, &from, &to);
-    RowsKernel { kernel: b.finish(), scratch_rows: 0, descs: descs.0, semaphores: 1 }
+    KernelCode::copying(b.finish(), descs.0, Needs { scratch_rows: 0, semaphores: 1 })
 }

@@ -21,6 +21,7 @@
 pub mod arguments;
 pub mod build;
 pub mod build_units;
+pub mod code;
 pub mod print;
 pub mod regs;
 pub mod tidy;
@@ -28,6 +29,7 @@ mod walk;
 
 pub use build::{Arg, KernelBuilder, LoopHints};
 pub use build_units::{DmaArgs, MemFormat, RemoteArgs, StoreFormat};
+pub use code::{KernelCode, Needs};
 
 use regs::File;
 use systole_isa::program::DebugPlace;

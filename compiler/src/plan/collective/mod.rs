@@ -33,13 +33,14 @@ pub use transfer::{Stage, Transfer};
 
 use super::fuse::scalar_body;
 use super::lower::{Lower, Region, Val};
-use super::spec::{KernelSpec, Needs};
+use super::spec::KernelSpec;
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::{BTreeMap, BTreeSet};
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Expr, ExprOp, Input, LaneMap, LoopSpec, Output};
+use systole_codegen::kernel::Needs;
 use systole_hlo::analysis::parts::{Parts, parts};
 use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{CollectiveKind, CompId, NodeId, Op};

@@ -1,13 +1,14 @@
 //! A loop's expression as the end of a product.
 
 use super::{Finisher, LoopCall};
-use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, BufferKind, Step, Unit, Use};
 use crate::plan::view::{BufId, Form, layout_of};
 use smallvec::{SmallVec, smallvec};
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::spec::{Access, Expr, ExprId, ExprNode, ExprOp, Input, LaneMap, LoopSpec, Output};
 use systole_codegen::emit::mxu::{Finish, FinishInput, Place};
+use systole_codegen::kernel::Needs;
 use systole_isa::DType;
 
 /// Operands of an expression at most.

@@ -7,12 +7,10 @@ use super::moving::in_words;
 use super::{Lower, Region};
 use crate::plan::guide::{CutPin, impossible};
 use crate::plan::memory::{guard_rows, vmem_map};
-use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
+use crate::plan::spec::{Considered, KernelKey, KernelSpec, Way};
 use crate::plan::step::{Arg, BufferKind, KernelEntry, Step, Unit, Use, Word};
 use crate::plan::view::BufId;
-use systole_codegen::emit::blocks::{
-    BlockCut, BlockSpec, Body, ChosenCut, Operand, SEMAPHORES, Share, choose_cut, parted, tiled,
-};
+use systole_codegen::emit::blocks::{BlockCut, BlockSpec, Body, ChosenCut, Operand, Share, choose_cut, parted, tiled};
 use systole_hlo::graph::{NodeId, Op};
 
 /// Bytes from which an array that is in HBM anyway (a parameter, a constant, a result) is streamed by the kernel rather
@@ -355,7 +353,7 @@ pub(super) fn block_entry(
     KernelEntry {
         name,
         spec: KernelSpec::Blocks { spec: spec.clone(), cut: chosen.cut, share, looks: None },
-        needs: Needs { scratch_rows: chosen.scratch_rows, semaphores: SEMAPHORES },
+        needs: chosen.needs,
         parts: Vec::new(),
         cycles: None,
         considered: considered.collect(),

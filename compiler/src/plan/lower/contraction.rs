@@ -4,7 +4,7 @@ use super::loop_spec::depthwise_spec;
 use super::memo::KernelMemo;
 use super::{Cut, Lower, Region, Val};
 use crate::plan::guide::{Guide, TilePin};
-use crate::plan::spec::{Considered, KernelKey, KernelSpec, Needs, Way};
+use crate::plan::spec::{Considered, KernelKey, KernelSpec, Way};
 use crate::plan::step::{Arg, Draft, KernelEntry, SplitPart, Step, Unit, Use, Word};
 use crate::plan::view::{Form, View};
 use systole_codegen::emit::blocks::Body;
@@ -486,12 +486,12 @@ fn searched(
     (TileAsked { name, pin }, guide): (TileAsked<'_>, &Guide),
 ) -> Result<KernelEntry, mxu::MxuError> {
     let weigh = |t: &Tile, cycles: f64| guide.weigh_tile(pin.map(|p| p.0), c, t, cycles);
-    let (Chosen { tile, scratch_rows, semaphores, cycles }, others) = mxu::search(c, chip, false, &weigh)?;
+    let (Chosen { tile, needs, cycles }, others) = mxu::search(c, chip, false, &weigh)?;
     let considered = others.into_iter().map(|(t, cycles)| Considered { way: Way::Tile(t), cycles });
     Ok(KernelEntry {
         name: name.to_string(),
         spec: KernelSpec::Product { contraction: c.clone(), tile, looks: None },
-        needs: Needs { scratch_rows, semaphores },
+        needs,
         parts: Vec::new(),
         cycles: Some(cycles),
         considered: considered.collect(),

@@ -1,10 +1,11 @@
 //! Diagonal blocks of factorisations: kernels on whole matrices in vector memory.
 
 use super::{Lower, Region, Val};
-use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, Step, Use};
 use crate::plan::view::{Form, View};
 use systole_codegen::emit::factor::{FactorSpec, SolveSpec};
+use systole_codegen::kernel::Needs;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 use systole_isa::DType;

@@ -5,7 +5,7 @@ mod parts;
 use self::parts::Ways;
 use super::{Lower, Region, Val};
 use crate::plan::fuse::scalar_body;
-use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, BufferKind, SplitPart, Step, Unit, Use};
 use crate::plan::view::{Form, View};
 use smallvec::SmallVec;
@@ -265,8 +265,7 @@ impl<'a> Lower<'a> {
 
     /// The kernel of a scatter or of a core's share; `ways`: what it was chosen from.
     fn one_scatter(&mut self, spec: ScatterSpec, name: &str, ways: Option<&Ways>) -> usize {
-        let (scratch_rows, semaphores) = spec.needs(self.chip);
-        let needs = Needs { scratch_rows, semaphores };
+        let needs = spec.needs(self.chip);
         let kernel = self.plan.simple_kernel(KernelSpec::Scatter(spec), name, needs);
         if let Some((cycles, other)) = ways.map(Ways::weighed) {
             let entry = &mut self.plan.kernels[kernel];

@@ -5,7 +5,7 @@
 
 use super::moving::{Position, move_spec};
 use super::{Lower, Region, Val};
-use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, SplitPart, Step, Unit, Use};
 use crate::plan::view::{Form, View};
 use std::fmt::Write;
@@ -188,8 +188,9 @@ impl Lower<'_> {
         let name = module.functions.first().map_or("kernel", |f| f.name.as_str());
         let (spec, code) = even_kernel(spec, name, self.chip)?;
         let rows = self.chip.vmem.bytes / self.chip.row_bytes();
-        if u64::from(code.scratch_rows) > rows {
-            return Err(too_large(module, &spec, u64::from(code.scratch_rows), self.chip));
+        let taken = u64::from(code.code.needs.scratch_rows);
+        if taken > rows {
+            return Err(too_large(module, &spec, taken, self.chip));
         }
         match shares(module, &spec, &code, self.plan.cores)? {
             all if all.is_empty() => Ok(self.add_kernel(spec, code, name)),
@@ -199,8 +200,7 @@ impl Lower<'_> {
 
     fn add_kernel(&mut self, spec: MosaicSpec, code: MosaicKernel, name: &str) -> usize {
         self.plan.words = self.plan.words.max(spec.smem + code.smem_words);
-        let needs = Needs { scratch_rows: code.scratch_rows, semaphores: code.semaphores };
-        let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), name, needs);
+        let kernel = self.plan.simple_kernel(KernelSpec::Mosaic(spec), name, code.code.needs);
         self.plan.kernels[kernel].parts = code.parts;
         kernel
     }
@@ -233,7 +233,7 @@ fn shares(
     code: &MosaicKernel,
     cores: u32,
 ) -> Result<Vec<Share>, systole_mosaic::Error> {
-    if cores < 2 || !code.host_calls.is_empty() {
+    if cores < 2 || !code.code.host_calls.is_empty() {
         return Ok(Vec::new());
     }
     let kernel = systole_mosaic::Kernel::of(module)?;

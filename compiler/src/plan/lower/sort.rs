@@ -3,12 +3,13 @@
 use super::moving::{Position, move_spec};
 use super::{Lower, Region, Val};
 use crate::plan::fuse::scalar_body;
-use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, Step, Unit, Use};
 use crate::plan::view::{Form, View, layout_of};
 use systole_codegen::emit::loops::eval::simple_compare;
 use systole_codegen::emit::loops::spec::{Body, ExprNode, ExprOp};
 use systole_codegen::emit::sort::{Pass, Places, SortSpec, passes};
+use systole_codegen::kernel::Needs;
 use systole_hlo::analysis::Network;
 use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{Computation, Module, NodeId, Op, Order};

@@ -7,9 +7,9 @@ use crate::plan::collective::{
 };
 use crate::plan::memory::guard_rows;
 use crate::plan::overlap::exchange_cycles;
-use crate::plan::spec::{KernelSpec, Looks, Needs, one_way};
+use crate::plan::spec::{KernelSpec, Looks, one_way};
 use crate::plan::step::{Arg, KernelEntry, SplitPart, Use};
-use systole_codegen::emit::blocks::{self, consider_cut, divided};
+use systole_codegen::emit::blocks::{consider_cut, divided};
 use systole_codegen::emit::mxu::{Chosen, choose, consider};
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
@@ -175,9 +175,9 @@ impl Placer<'_> {
                 entry.cycles.filter(|c| long(*c))?;
                 let tile = prepared(h, |chip| choose(contraction, chip, true), chip)?.tile;
                 // It was chosen for less than the chip has; what it takes is what it takes there.
-                let Chosen { scratch_rows, semaphores, cycles, .. } = consider(contraction, &tile, chip, true).ok()?;
+                let Chosen { needs, cycles, .. } = consider(contraction, &tile, chip, true).ok()?;
                 let spec = KernelSpec::Product { contraction: contraction.clone(), tile, looks };
-                (spec, Needs { scratch_rows, semaphores }, Some(cycles))
+                (spec, needs, Some(cycles))
             }
             KernelSpec::Blocks { spec, cut, share, looks: None } => {
                 consider_cut(spec, *cut, chip).filter(|c| long(c.cost as f64))?;
@@ -185,9 +185,8 @@ impl Placer<'_> {
             }
             KernelSpec::Body(body) => {
                 let (spec, chosen) = divided(body, BETWEEN * message_cycles(chip), chip)?;
-                let needs = Needs { scratch_rows: chosen.scratch_rows, semaphores: blocks::SEMAPHORES };
                 let spec = KernelSpec::Blocks { spec, cut: chosen.cut, share: None, looks };
-                (spec, needs, Some(chosen.cost as f64))
+                (spec, chosen.needs, Some(chosen.cost as f64))
             }
             KernelSpec::Blocks { looks: Some(_), .. } | KernelSpec::Scatter(_) | one_way!() => return None,
         };

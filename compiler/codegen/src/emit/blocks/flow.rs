@@ -3,7 +3,7 @@
 use super::body::{Body, Walk};
 use super::share::words_of_result;
 use super::window::{Window, step};
-use super::{BlockKernel, BlockSpec, Choice, SEMAPHORES, Share, grid, result_words, slot_rows};
+use super::{BlockSpec, Choice, Share, grid, result_words, slot_rows};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::hook::Hook;
 use crate::emit::loops::spec::ReduceSpec;
@@ -11,7 +11,7 @@ use crate::emit::loops::{Bases, emit_loop, emit_reduce};
 use crate::emit::moves::{Place, Sides, emit_move};
 use crate::emit::rows::emit_pick;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, S};
+use crate::kernel::{BufferRef, KernelBuilder, KernelCode, Needs, S};
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
@@ -81,7 +81,7 @@ pub fn emit(
     (choice, hook): (&Choice, Option<Hook>),
     chip: &ChipConfig,
     share: Option<Share>,
-) -> BlockKernel {
+) -> KernelCode {
     let mut b = KernelBuilder::new("blocks", chip);
     if hook.is_some() {
         b.save_around_calls();
@@ -150,8 +150,9 @@ pub fn emit(
     }
     flow.rows(&mut b, 0);
     flow.publish(&mut b, &results);
-    let scratch_rows = choice.scratch_rows() + if partial { result_words(body, chip) } else { 0 };
-    BlockKernel { kernel: b.finish(), scratch_rows, descs: flow.descs.0, semaphores: SEMAPHORES }
+    let results = if partial { result_words(body, chip) } else { 0 };
+    let needs = choice.needs();
+    KernelCode::copying(b.finish(), flow.descs.0, Needs { scratch_rows: needs.scratch_rows + results, ..needs })
 }
 
 /// Where a stream begins: at a window's first row (only known at run time for floating arrays), so many address units

@@ -22,9 +22,9 @@ use std::fmt;
 use crate::emit::hook::Hook;
 use crate::emit::loops::scratch_rows;
 use crate::emit::moves;
-use crate::kernel::Kernel;
+use crate::kernel::{KernelCode, Needs};
 use joint::Joint;
-use systole_isa::{ChipConfig, DmaDesc};
+use systole_isa::ChipConfig;
 use window::{Cut, Grid, Purpose, Window, step};
 
 /// How an array of a body is reached.
@@ -68,26 +68,16 @@ impl fmt::Display for BlockCut {
     }
 }
 
-/// A chosen cut: the vector memory that its kernel needs, and its cost in cycles.
+/// A chosen cut: what its kernel needs, and its cost in cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenCut {
     pub cut: BlockCut,
-    pub scratch_rows: u32,
+    pub needs: Needs,
     pub cost: u64,
 }
 
 /// Semaphores of a kernel in blocks.
 pub const SEMAPHORES: u32 = 4;
-
-/// The kernel of a [`BlockSpec`]. Parameters: those of the body (for arrays in HBM the HBM base, in granules), then the
-/// first row of each floating array, then the scratch area (word rows).
-#[derive(Clone, Debug)]
-pub struct BlockKernel {
-    pub kernel: Kernel,
-    pub scratch_rows: u32,
-    pub descs: Vec<DmaDesc>,
-    pub semaphores: u32,
-}
 
 /// A way to cut a body into blocks.
 struct Choice {
@@ -169,13 +159,14 @@ pub fn consider_cut(spec: &BlockSpec, cut: BlockCut, chip: &ChipConfig) -> Optio
     restored(&body, spec, cut, chip).map(|c| c.chosen())
 }
 
-/// The kernel of a body cut into blocks, or of a core's share of them; `None` if it cannot be cut so.
+/// The kernel of a body cut into blocks, or of a core's share of them; `None` if it cannot be cut so. Parameters: those of the body (for
+/// arrays in HBM the HBM base, in granules), then the first row of each floating array, then the scratch area (word rows).
 pub fn block_kernel(
     spec: &BlockSpec,
     (cut, hook): (BlockCut, Option<Hook>),
     share: Option<Share>,
     chip: &ChipConfig,
-) -> Option<BlockKernel> {
+) -> Option<KernelCode> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
     let choice = restored(&body, spec, cut, chip)?;
     Some(flow::emit(&body, spec, (&choice, hook), chip, share))
@@ -548,7 +539,7 @@ pub fn whole_work(body: &Body, chip: &ChipConfig) -> f64 {
 impl Choice {
     fn chosen(&self) -> ChosenCut {
         let cut = BlockCut { outer: self.outer as u32, dimension: self.dimension as u32, size: self.size };
-        ChosenCut { cut, scratch_rows: self.scratch_rows(), cost: self.cost }
+        ChosenCut { cut, needs: self.needs(), cost: self.cost }
     }
 
     /// Windows of one block.
@@ -564,6 +555,10 @@ impl Choice {
     /// Word rows of all sets of windows and what is kept behind them.
     fn scratch_rows(&self) -> u32 {
         self.one_set() * self.sets() + self.kept
+    }
+
+    fn needs(&self) -> Needs {
+        Needs { scratch_rows: self.scratch_rows(), semaphores: SEMAPHORES }
     }
 
     /// Vector memory of two sets of windows, and of what is kept.

@@ -36,7 +36,7 @@ mod value;
 mod vector;
 mod window;
 
-use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
+use crate::kernel::{BufferRef, Kernel, KernelBuilder, KernelCode, Needs, S};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -137,16 +137,10 @@ pub struct Part {
 /// The kernel of a [`MosaicSpec`]. Parameters: the first granule of each array, then the scratch area (word rows).
 #[derive(Clone, Debug)]
 pub struct MosaicKernel {
-    pub kernel: Kernel,
-    /// Kernels that it calls, by number from 0.
-    pub callees: Vec<Kernel>,
-    pub descs: Vec<DmaDesc>,
-    /// What it prints and checks: calls of the host, by number from 0.
-    pub host_calls: Vec<HostCall>,
-    pub scratch_rows: u32,
+    /// Calls of the host are what it prints and checks.
+    pub code: KernelCode,
     /// What the scratch area holds, by first row.
     pub parts: Vec<Part>,
-    pub semaphores: u32,
     /// Words of scalar memory from [`MosaicSpec::smem`] on.
     pub smem_words: u32,
 }
@@ -258,16 +252,9 @@ fn lowered(spec: &MosaicSpec, name: &str, chip: &ChipConfig, within: &mut Vec<u3
     *within = l.within.take();
     done?;
     let parts = l.all_parts();
-    Ok(MosaicKernel {
-        kernel: b.finish(),
-        callees: l.callees,
-        descs: l.descs,
-        host_calls: l.host_calls,
-        scratch_rows: l.rows.next_multiple_of(32),
-        parts,
-        semaphores: l.semaphores,
-        smem_words: l.words,
-    })
+    let needs = Needs { scratch_rows: l.rows.next_multiple_of(32), semaphores: l.semaphores };
+    let code = KernelCode { kernel: b.finish(), callees: l.callees, descs: l.descs, host_calls: l.host_calls, needs };
+    Ok(MosaicKernel { code, parts, smem_words: l.words })
 }
 
 /// A kernel being lowered.

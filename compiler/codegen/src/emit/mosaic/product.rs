@@ -312,7 +312,7 @@ impl Lower<'_> {
         let mut finish = Finish(c.out.dtype);
         let name = format!("product {}", self.callees.len());
         let k = contraction_kernel(c, (&chosen.tile, None), &name, self.chip, &mut finish).map_err(wrong)?;
-        let at = self.room(k.scratch_rows.max(1));
+        let at = self.room(k.needs.scratch_rows.max(1));
         let kernel = match b.current_place().1 {
             Some(p) => k.kernel.at(p.clone()),
             None => k.kernel,

@@ -3,6 +3,7 @@
 use super::spec::{Array, Contraction, MxuError, Place, RhsForm};
 use super::tile::{Problem, Tiling};
 use super::{format, geometry};
+use crate::kernel::Needs;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use systole_isa::ChipConfig;
@@ -58,9 +59,7 @@ impl fmt::Display for Tile {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chosen {
     pub tile: Tile,
-    /// Word rows of scratch memory.
-    pub scratch_rows: u32,
-    pub semaphores: u32,
+    pub needs: Needs,
     pub cycles: f64,
 }
 
@@ -87,7 +86,8 @@ const LESS_REGULAR: f64 = 0.97;
 impl Chosen {
     fn new(variant: u32, t: &Tiling) -> Chosen {
         let tile = Tile::of(variant, t);
-        Chosen { tile, scratch_rows: t.words() as u32, semaphores: t.semaphores(), cycles: t.cycles }
+        let needs = Needs { scratch_rows: t.words() as u32, semaphores: t.semaphores() };
+        Chosen { tile, needs, cycles: t.cycles }
     }
 }
 

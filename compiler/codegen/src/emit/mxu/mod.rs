@@ -50,17 +50,18 @@ pub use finish::{Finish, FinishInput, Finishing};
 pub use follow::Follow;
 pub use format::float_passes;
 pub(in crate::emit) use format::one_pass;
-pub use spec::{Array, Contraction, Convert, Dim, Epilogue, KernelOut, MatView, MxuError, Place, RhsForm, TileAt};
+pub use spec::{Array, Contraction, Convert, Dim, Epilogue, MatView, MxuError, Place, RhsForm, TileAt};
 pub use split::{Part, shared, split};
 pub use start::{Start, StartInput};
 pub use tile::slabs;
 
 use crate::emit::hook::Hook;
 use crate::emit::loops::RowBlocks;
-use crate::kernel::KernelBuilder;
+use crate::kernel::{KernelBuilder, KernelCode, Needs};
 use systole_isa::ChipConfig;
 
-/// The kernel of a contraction with a chosen tile. With a hook, something else is done between its steps now and then.
+/// The kernel of a contraction with a chosen tile. Parameters in order: bases of lhs, rhs, out, each extra, the epilogue's, values of rows
+/// of lhs, those of the loop that follows, scratch (a VMEM word row, a multiple of 32). With a hook, something else is done between its steps now and then.
 ///
 /// # Errors
 /// If there is no such tile.
@@ -70,7 +71,7 @@ pub fn contraction_kernel(
     name: &str,
     chip: &ChipConfig,
     epilogue: &mut dyn Epilogue,
-) -> Result<KernelOut, MxuError> {
+) -> Result<KernelCode, MxuError> {
     choose::with_problem(spec, tile.variant, chip, hook.is_some(), |problem| {
         let tiling = problem.restored(tile)?;
         let mut b = KernelBuilder::new(name, chip);
@@ -78,11 +79,7 @@ pub fn contraction_kernel(
         let merged = spec.follow.as_ref().and_then(|f| RowBlocks::merged(&f.spec, shape));
         let prepared = setup::prepare(&mut b, problem, tiling, epilogue, merged.as_ref());
         prepared.context.run(&mut b, hook);
-        Ok(KernelOut {
-            kernel: b.finish(),
-            scratch_rows: prepared.words,
-            descs: prepared.descs,
-            semaphores: prepared.semaphores,
-        })
+        let needs = Needs { scratch_rows: prepared.words, semaphores: prepared.semaphores };
+        Ok(KernelCode::copying(b.finish(), prepared.descs, needs))
     })
 }

@@ -4,10 +4,10 @@ use super::finish::Finish;
 use super::follow::Follow;
 use super::start::Start;
 use crate::emit::Value;
-use crate::kernel::{BufferRef, Kernel, KernelBuilder, M, S};
+use crate::kernel::{BufferRef, KernelBuilder, M, S};
 use serde::{Deserialize, Serialize};
 use systole_hlo::graph::op::Precision;
-use systole_isa::{DType, DmaDesc};
+use systole_isa::DType;
 
 /// Where an array lies while the kernel runs, and so what its base parameter counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -174,18 +174,6 @@ impl Epilogue for Convert {
     fn apply(&mut self, b: &mut KernelBuilder, sums: Value, _: &TileAt<'_>) -> Value {
         crate::emit::elementwise::convert(b, &sums, self.0)
     }
-}
-
-/// A contraction's kernel. Parameters in order: bases of lhs, rhs, out, each extra, the epilogue's, values of rows of lhs, those of the loop that
-/// follows, scratch (a VMEM word row, a multiple of 32).
-#[derive(Clone, Debug)]
-pub struct KernelOut {
-    pub kernel: Kernel,
-    /// Rows of vector memory to provide at the scratch parameter.
-    pub scratch_rows: u32,
-    /// DMA descriptors and number of semaphores; the kernel numbers both from 0, to be renumbered by the caller.
-    pub descs: Vec<DmaDesc>,
-    pub semaphores: u32,
 }
 
 /// Why there is no kernel.

@@ -4,10 +4,10 @@
 //! are copied all at once, and once half of them are asked for those of the chunk before are put where they belong. Rows of 32-bit
 //! words land in place; narrower ones share words with their neighbours and are put there by the vector unit.
 
-use super::{Far, RowsKernel, RowsSpec, chunk, fetch};
+use super::{Far, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, MemFormat, S, StoreFormat};
+use crate::kernel::{BufferRef, KernelBuilder, KernelCode, MemFormat, Needs, S, StoreFormat};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Semaphores: rows by set of windows, indices, results by set.
@@ -49,14 +49,14 @@ fn windows(s: &RowsSpec, far: Far, chip: &ChipConfig) -> (u32, u32, u32) {
 }
 
 /// Word rows of scratch memory and semaphores of the kernel.
-pub fn gather_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> (u32, u32) {
+pub fn gather_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> Needs {
     let (_, landing, result) = windows(s, far, chip);
-    (2 * (landing + result), SEMAPHORES)
+    Needs { scratch_rows: 2 * (landing + result), semaphores: SEMAPHORES }
 }
 
 /// The kernel. Parameters: table (granules), indices (granules if far, else word rows), picked rows (granules if far, else element
 /// rows), scratch.
-pub fn gather_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
+pub fn gather_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> KernelCode {
     let mut b = KernelBuilder::new("gather", chip);
     let (table, indices, out, scratch) = (b.param(), b.param(), b.param(), b.param());
     let (from, index, to) = (b.buffer(), b.buffer(), b.buffer());
@@ -80,7 +80,7 @@ pub fn gather_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
     };
     g.row = g.row_desc();
     g.emit(&mut b);
-    RowsKernel { kernel: b.finish(), scratch_rows: 2 * (g.landing + g.result), descs: g.descs, semaphores: SEMAPHORES }
+    KernelCode::copying(b.finish(), g.descs, gather_needs(s, far, chip))
 }
 
 impl Gather<'_> {

@@ -19,8 +19,8 @@ use serde::{Deserialize, Serialize};
 pub use single::{ELEMENT_CYCLES, singles_kernel, singles_needs};
 
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, Kernel, KernelBuilder, S};
-use systole_isa::{ChipConfig, DType, DmaDesc, Op};
+use crate::kernel::{BufferRef, KernelBuilder, S};
+use systole_isa::{ChipConfig, DType, Op};
 
 /// Most indices handled at a time; two such chunks are in scalar memory.
 pub const CHUNK: u32 = 512;
@@ -63,14 +63,6 @@ pub struct Far {
     pub indices: bool,
     /// Picked rows, or updates.
     pub rows: bool,
-}
-
-/// A kernel with its descriptors and semaphores.
-pub struct RowsKernel {
-    pub kernel: Kernel,
-    pub descs: Vec<DmaDesc>,
-    pub scratch_rows: u32,
-    pub semaphores: u32,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]

@@ -5,8 +5,8 @@
 //! while this one's rows are moved; results that belong in HBM are made in two windows in turns.
 
 use super::windows::{Chunk, SEMAPHORES, Windows};
-use super::{Far, RowsKernel, RowsSpec, chunk};
-use crate::kernel::{KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips};
+use super::{Far, RowsSpec, chunk};
+use crate::kernel::{KernelBuilder, KernelCode, LoopHints, MemFormat, Needs, S, StoreFormat, Trips};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Rows that a turn of the loop moves: counters cost little beside so many.
@@ -62,16 +62,17 @@ fn rows_of(s: &RowsSpec, far: Far, chip: &ChipConfig) -> u32 {
 }
 
 /// Word rows of scratch memory and semaphores of the kernel.
-pub fn near_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> (u32, u32) {
-    (if far.rows { 2 * s.slab() * rows_of(s, far, chip) / s.packing() } else { 0 }, SEMAPHORES)
+pub fn near_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> Needs {
+    let windows = 2 * s.slab() * rows_of(s, far, chip) / s.packing();
+    Needs { scratch_rows: if far.rows { windows } else { 0 }, semaphores: SEMAPHORES }
 }
 
 /// The kernel. Parameters as of [`Windows::new`]: the table, its indices, picked rows.
-pub fn near_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
+pub fn near_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> KernelCode {
     let mut b = KernelBuilder::new("gather", chip);
     let w = Windows::new(&mut b, s, rows_of(s, far, chip), far, chip);
     let k = Near { w, sublanes: chip.core.sublanes, row_bytes: chip.core.lanes * 4 };
-    k.w.kernel(b, &k, s.count % k.w.chunk, near_needs(s, far, chip).0)
+    k.w.kernel(b, &k, s.count % k.w.chunk, near_needs(s, far, chip))
 }
 
 impl Chunk for Near<'_> {

@@ -11,11 +11,11 @@ mod in_place;
 
 use self::copies::Copies;
 pub use self::in_place::{chunk as in_place_chunk, key_words as in_place_words, part_plane as in_place_plane};
-use super::{CHUNK, Far, RowsKernel, RowsSpec, chunk, fetch};
+use super::{CHUNK, Far, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
 use crate::emit::loops::spec::Body;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, S};
+use crate::kernel::{BufferRef, KernelBuilder, KernelCode, Needs, S};
 use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
@@ -89,7 +89,7 @@ struct Scatter<'a> {
 /// The kernel; indices of -1 are skipped. Parameters: indices (granules if far, else word rows); of tables in HBM what each was
 /// (granules); each table (granules if in HBM, else element rows); each array of updates (granules if far, else element rows);
 /// scratch.
-pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
+pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> KernelCode {
     if s.in_place() {
         return in_place::in_place_kernel(s, chip);
     }
@@ -140,7 +140,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         };
         updates.push((far_updates[i], areas));
     }
-    let scratch_rows = s.needs(chip).0;
+    let needs = s.needs(chip);
     let copies = (s.copies > 0).then(|| {
         let first = b.s_addi(scratch, at as i32);
         Copies::new(&mut b, s, first, chip)
@@ -167,7 +167,7 @@ pub fn scatter_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
         descs: Vec::new(),
     };
     k.emit(&mut b);
-    RowsKernel { kernel: b.finish(), scratch_rows, descs: k.descs, semaphores: SEMAPHORES }
+    KernelCode::copying(b.finish(), k.descs, needs)
 }
 
 impl ScatterSpec {
@@ -177,10 +177,11 @@ impl ScatterSpec {
         self.part && self.copies == 0
     }
 
-    /// Word rows of scratch memory and semaphores of the kernel.
-    pub fn needs(&self, chip: &ChipConfig) -> (u32, u32) {
+    /// What the kernel needs.
+    pub fn needs(&self, chip: &ChipConfig) -> Needs {
         if self.in_place() {
-            return (self.in_place_rows(chip) + chip.core.sublanes, in_place::SEMAPHORES);
+            let scratch_rows = self.in_place_rows(chip) + chip.core.sublanes;
+            return Needs { scratch_rows, semaphores: in_place::SEMAPHORES };
         }
         let chunk = self.chunk(chip);
         let chunk_rows = if self.elements { chunk / chip.core.lanes } else { chunk };
@@ -190,7 +191,7 @@ impl ScatterSpec {
         let blocks = |r: &RowsSpec| self.around(chip) + window(r, self.window_rows(chip));
         let all: u32 = self.specs.iter().map(|r| blocks(r) + halves(r)).sum::<u32>() + copies;
         // Registers reach beyond the last window.
-        (if all > 0 { all + 4 * chip.core.sublanes } else { 0 }, SEMAPHORES)
+        Needs { scratch_rows: if all > 0 { all + 4 * chip.core.sublanes } else { 0 }, semaphores: SEMAPHORES }
     }
 
     /// Rows in front of each table's blocks that nobody reads, and as many behind each of their planes; 0: updates are asked whether they count.

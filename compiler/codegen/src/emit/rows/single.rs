@@ -5,8 +5,8 @@
 //! chunk's while this one's elements are fetched.
 
 use super::windows::{Chunk, SEMAPHORES, Windows};
-use super::{CHUNK, Far, RowsKernel, RowsSpec};
-use crate::kernel::{KernelBuilder, LoopHints, MemFormat, S, StoreFormat, Trips, V};
+use super::{CHUNK, Far, RowsSpec};
+use crate::kernel::{KernelBuilder, KernelCode, LoopHints, MemFormat, Needs, S, StoreFormat, Trips, V};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Rows of results that are made together: their elements are in the same lane, each in a sublane of its own, and one permutation brings
@@ -23,19 +23,19 @@ struct Singles<'a> {
 }
 
 /// The kernel. Parameters as of [`Windows::new`]: the table, its indices, picked elements.
-pub fn singles_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> RowsKernel {
+pub fn singles_kernel(s: &RowsSpec, far: Far, chip: &ChipConfig) -> KernelCode {
     let mut b = KernelBuilder::new("gather", chip);
     let w = Windows::new(&mut b, s, CHUNK, far, chip);
     let k = Singles { w, lanes: chip.core.lanes, sublanes: chip.core.sublanes };
     // Arrays fill whole rows: what lies behind the last index is kept within the table.
     let last = (s.count % CHUNK).next_multiple_of(k.lanes);
-    k.w.kernel(b, &k, last, singles_needs(s, far, chip).0)
+    k.w.kernel(b, &k, last, singles_needs(s, far, chip))
 }
 
-/// Word rows of scratch memory and semaphores of the kernel.
-pub fn singles_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> (u32, u32) {
+/// What the kernel needs.
+pub fn singles_needs(s: &RowsSpec, far: Far, chip: &ChipConfig) -> Needs {
     let half = (CHUNK / chip.core.lanes).div_ceil(s.packing()) * s.dtype.components() as u32;
-    (if far.rows { 2 * half } else { 0 }, SEMAPHORES)
+    Needs { scratch_rows: if far.rows { 2 * half } else { 0 }, semaphores: SEMAPHORES }
 }
 
 impl Chunk for Singles<'_> {

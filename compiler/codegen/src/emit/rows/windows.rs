@@ -3,10 +3,10 @@
 //! Indices go to scalar memory in halves, the next chunk's while this one's results are made; results that belong in HBM are made
 //! in two windows in turns, and copied from there.
 
-use super::{Far, RowsKernel, RowsSpec, fetch};
+use super::{Far, RowsSpec, fetch};
 use crate::emit::hbm::HbmUnit;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, S};
+use crate::kernel::{BufferRef, KernelBuilder, KernelCode, Needs, S};
 use systole_isa::{ChipConfig, DmaDesc, Op, Space};
 
 /// Semaphores: indices by half of their words, results that go to HBM by window.
@@ -63,7 +63,7 @@ impl<'a> Windows<'a> {
     }
 
     /// All chunks, and `last` indices behind the whole ones.
-    pub fn kernel(&self, mut b: KernelBuilder, k: &impl Chunk, last: u32, scratch_rows: u32) -> RowsKernel {
+    pub fn kernel(&self, mut b: KernelBuilder, k: &impl Chunk, last: u32, needs: Needs) -> KernelCode {
         let counts = [self.chunk, last];
         let mut descs = counts.map(|n| DmaDesc::contiguous(self.src, Space::Smem, n * 4)).to_vec();
         descs.extend(counts.map(|n| k.out_desc(n)));
@@ -106,7 +106,7 @@ impl<'a> Windows<'a> {
             self.take(&mut b, k, 0, first, 3);
             self.taken(&mut b, k, 0, last);
         }
-        RowsKernel { kernel: b.finish(), scratch_rows, descs, semaphores: SEMAPHORES }
+        KernelCode::copying(b.finish(), descs, needs)
     }
 
     fn bring(&self, b: &mut KernelBuilder, desc: u32, half: u32, first: S) {

@@ -245,9 +245,8 @@ impl Case {
     fn run(&self, mut chip: ChipConfig, (x, spec): (&[Tensor; 3], &Contraction), chosen: &Chosen) {
         let out = contraction_kernel(spec, (&chosen.tile, None), "dot", &chip, &mut Convert(self.types[2]));
         let out = out.unwrap_or_else(|e| panic!("{}: {e}", self.name));
-        assert!(out.scratch_rows <= self.vmem_rows, "{}: beyond the budget", self.name);
-        let told = (chosen.scratch_rows, chosen.semaphores);
-        assert_eq!(told, (out.scratch_rows, out.semaphores), "{}: what the choice says it needs", self.name);
+        assert!(out.needs.scratch_rows <= self.vmem_rows, "{}: beyond the budget", self.name);
+        assert_eq!(chosen.needs, out.needs, "{}: what the choice says it needs", self.name);
         if self.types[0] == DType::S8 && chip.mxu_type(systole_isa::MxuFormat::S8).is_some() {
             chip.name = "integers".into();
         }
@@ -259,7 +258,8 @@ impl Case {
         let wall = if self.hbm { 0 } else { 256 * row.max(512) };
         let total: u64 = x.iter().zip(far).map(|(t, far)| bytes(t) + (far + wall).next_multiple_of(512)).sum();
         let arrays = if self.hbm { 0 } else { total / row + 8 };
-        let mut m = Machine::new(&chip, &out.descs, total as usize, (arrays + out.scratch_rows as u64 + 64) as usize);
+        let mut m =
+            Machine::new(&chip, &out.descs, total as usize, (arrays + out.needs.scratch_rows as u64 + 64) as usize);
         let mut args = Vec::new();
         let mut at = 0;
         for (i, t) in x.iter().enumerate() {

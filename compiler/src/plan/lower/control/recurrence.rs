@@ -9,7 +9,7 @@ use super::super::{Lower, Region, Val};
 use super::flat;
 use crate::plan::fuse::{DimMap, MOST_OPERANDS, elementwise};
 use crate::plan::group::is_degenerate_reshape;
-use crate::plan::spec::{KernelSpec, Needs};
+use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, ScalarOp, Step, Use};
 use crate::plan::view::{BufId, Form, View};
 use rustc_hash::FxHashMap;
@@ -19,6 +19,7 @@ use systole_codegen::emit::loops::RecurrenceSpec;
 use systole_codegen::emit::loops::spec::{
     Access, Expr, ExprId, ExprNode, ExprOp, Index, Input, LaneMap, LoopSpec, Output,
 };
+use systole_codegen::kernel::Needs;
 use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::analysis::uses::uses;
 use systole_hlo::graph::{ArrayShape, Binary, CompId, Computation, Direction, NodeId, Op, Shape};

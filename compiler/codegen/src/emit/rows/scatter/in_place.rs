@@ -8,14 +8,14 @@
 //! What is made is a part of the result that begins with what changes nothing: each core makes one of its share of the updates, and
 //! all are combined with the operand afterwards.
 
+use super::ScatterSpec;
 use super::copies::neutral;
-use super::{RowsKernel, ScatterSpec};
 use crate::emit::hbm::HbmUnit;
 use crate::emit::loops::eval::{emit_body, simple_body};
 use crate::emit::rows::RowsSpec;
 use crate::emit::value::Value;
 use crate::kernel::build_units::DmaArgs;
-use crate::kernel::{BufferRef, KernelBuilder, LoopHints, M, MemFormat, S, StoreFormat, Trips, V};
+use crate::kernel::{BufferRef, KernelBuilder, KernelCode, LoopHints, M, MemFormat, S, StoreFormat, Trips, V};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Semaphores: indices, sorted ones on their way to scalar memory, updates, rows that come, rows that go.
@@ -150,7 +150,7 @@ struct InPlace<'a> {
 }
 
 /// The kernel. Parameters: indices, the part of the result, updates (granules); scratch.
-pub(super) fn in_place_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel {
+pub(super) fn in_place_kernel(s: &ScatterSpec, chip: &ChipConfig) -> KernelCode {
     let mut b = KernelBuilder::new("scatter", chip);
     let r = &s.specs[0];
     let (indices, part, updates, scratch) = (b.param(), b.param(), b.param(), b.param());
@@ -196,7 +196,7 @@ pub(super) fn in_place_kernel(s: &ScatterSpec, chip: &ChipConfig) -> RowsKernel 
     k.row = (k.row_desc(false), k.row_desc(true));
     k.sent = k.desc(DmaDesc::contiguous(Space::Vmem, Space::Smem, k.chunk * 4));
     k.emit(&mut b);
-    RowsKernel { kernel: b.finish(), scratch_rows: s.needs(chip).0, descs: k.descs, semaphores: SEMAPHORES }
+    KernelCode::copying(b.finish(), k.descs, s.needs(chip))
 }
 
 impl InPlace<'_> {
