@@ -23,7 +23,7 @@ pub struct PlanTextError {
 }
 
 /// The version of the grammar.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Column at which comments begin, if the line is shorter.
 const COMMENT: usize = 72;
 

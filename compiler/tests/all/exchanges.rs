@@ -85,6 +85,6 @@ ENTRY e {
     assert!(!phases.is_empty());
     for p in phases {
         let kernel = &plan.kernels[p.kernel.expect("a reduction adds")];
-        assert_eq!((kernel.name.as_str(), p.pieces), ("combine", 1));
+        assert_eq!((kernel.name.as_str(), p.pieces.of_rows), ("combine", 1));
     }
 }

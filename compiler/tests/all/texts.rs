@@ -68,7 +68,7 @@ fn what_is_wrong_with_a_text_is_said_with_its_line() {
     let (plan, ..) = planned("tiny", 1, None);
     let text = to_text(&plan);
     for (change, with, message) in [
-        ("plan 1", "plan 2", "line 1: version 2"),
+        ("plan 2", "plan 1", "line 1: version 1"),
         ("array 0 ", "array 7 ", "number 7 where 0 comes next"),
         ("main {", "mian {", "`mian` is no part of a plan"),
         ("} do {", "}", "a loop's head ends with"),

@@ -304,7 +304,7 @@ impl Exchange {
 /// Estimated cycles of a piece of a ring's phase on a link.
 pub fn piece_cycles(r: &Ring, p: &Phase, chip: &ChipConfig) -> f64 {
     let rate = chip.link_bytes_per_cycle().max(1e-9) / chip.row_bytes() as f64;
-    let shared = r.axes[r.streams[0].order[p.position]].shared;
+    let shared = r.axes[r.streams[0].legs[p.position].axis].shared;
     f64::from(shared) * r.rows_of_move(p) as f64 / rate
 }
 

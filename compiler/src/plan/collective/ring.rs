@@ -58,21 +58,43 @@ pub struct Axis {
     pub table: Table,
 }
 
+/// The way of a stream along one axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Leg {
+    pub axis: usize,
+    /// Rows from one coordinate to the next.
+    pub scale: u64,
+    /// Contiguous rows of a block.
+    pub block: u64,
+}
+
 /// One of the streams that run side by side.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Stream {
-    /// Axes in order of reduction; gathering goes the other way.
-    pub order: Vec<usize>,
+    /// In order of reduction; gathering goes the other way.
+    pub legs: Vec<Leg>,
     pub forward: bool,
     /// First row of the stream in the array, or in each run of a part.
     pub first: u64,
-    /// By position in the order: rows from one coordinate to the next, and contiguous rows of a block.
-    pub scale: Vec<u64>,
-    pub block: Vec<u64>,
     pub send: u32,
     pub recv: u32,
     /// Handshake of every phase.
     pub ready: Vec<u32>,
+}
+
+/// Pieces of a block: groups of its planes (or of the runs of its plane), times pieces of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pieces {
+    pub groups: u64,
+    pub of_rows: u64,
+}
+
+impl Pieces {
+    const ONE: Pieces = Pieces { groups: 1, of_rows: 1 };
+
+    pub fn count(self) -> u64 {
+        self.groups * self.of_rows
+    }
 }
 
 /// A phase: all streams go round the ring of one position in their orders of axes.
@@ -80,16 +102,12 @@ pub struct Stream {
 pub struct Phase {
     pub work: Work,
     pub position: usize,
-    /// Devices in the ring.
-    pub n: u32,
     /// Estimated cycles, of all rings of the exchange that are in this phase (0: there is one ring, by itself).
     pub span: u32,
     /// Positions behind this one over whose blocks code loops, and those that the descriptors go over.
     pub looped: Vec<usize>,
     pub folded: Vec<usize>,
-    /// Pieces of a block: groups of its planes (or of the runs of its plane), times pieces of its rows.
-    pub groups: u64,
-    pub pieces: u64,
+    pub pieces: Pieces,
     /// Pieces that go round together.
     pub batch: u64,
     /// The kernel that adds a piece of all streams to another (reductions only).
@@ -164,23 +182,28 @@ impl Ring {
 
     /// Axes that a stream goes along.
     pub fn positions(&self) -> usize {
-        self.streams[0].order.len()
+        self.streams[0].legs.len()
     }
 
     /// Devices along the axis at a position of the streams' orders.
     pub fn count(&self, position: usize) -> u64 {
-        u64::from(self.axes[self.streams[0].order[position]].n)
+        u64::from(self.axes[self.streams[0].legs[position].axis].n)
+    }
+
+    /// Devices in a ring of a phase.
+    pub fn n(&self, p: &Phase) -> u32 {
+        self.count(p.position) as u32
     }
 
     /// Contiguous rows of a stream's piece in a phase.
     pub fn piece(&self, p: &Phase, s: &Stream) -> u64 {
-        s.block[p.position] / p.pieces
+        s.legs[p.position].block / p.pieces.of_rows
     }
 
     /// Runs of contiguous rows that a piece has in each component.
     pub fn runs(&self, p: &Phase) -> u64 {
         let folds: u64 = p.folded.iter().map(|&i| self.count(i)).product();
-        self.parts.planes * self.parts.before / p.groups * folds
+        self.parts.planes * self.parts.before / p.pieces.groups * folds
     }
 
     /// Which of the parts' dimensions groups are of: planes, else runs of a plane.
@@ -191,7 +214,7 @@ impl Ring {
     /// The parts as pieces of a phase see them: with the planes (or runs) of a group.
     pub fn parts_of(&self, p: &Phase) -> Parts {
         let mut parts = self.parts.clone();
-        *(if self.grouped() == 1 { &mut parts.planes } else { &mut parts.before }) /= p.groups;
+        *(if self.grouped() == 1 { &mut parts.planes } else { &mut parts.before }) /= p.pieces.groups;
         parts
     }
 
@@ -219,7 +242,7 @@ impl Ring {
 
     /// Pieces that a device sends in a step of a phase.
     pub fn rounds(&self, p: &Phase) -> u64 {
-        p.looped.iter().map(|&i| self.count(i)).product::<u64>() * p.groups * p.pieces
+        p.looped.iter().map(|&i| self.count(i)).product::<u64>() * p.pieces.count()
     }
 
     /// Rows of its own part that a device has in the streams of the first phase of an all-gather.
@@ -229,7 +252,7 @@ impl Ring {
 
     /// Times that a phase is taken a bit further: twice to begin, once for each piece and step, and once to end.
     pub fn moves(&self, p: &Phase) -> u64 {
-        3 + self.rounds(p) * u64::from(p.n - 1)
+        3 + self.rounds(p) * u64::from(self.n(p) - 1)
     }
 
     /// Rows that a device sends over one link in each move of a phase.
@@ -240,7 +263,7 @@ impl Ring {
     /// Bytes that a device sends over all links.
     pub fn sent_rows(&self) -> u64 {
         let phase = |p: &Phase| {
-            self.rounds(p) * u64::from(p.n - 1) * self.streams.iter().map(|s| self.piece_rows(p, s)).sum::<u64>()
+            self.rounds(p) * u64::from(self.n(p) - 1) * self.streams.iter().map(|s| self.piece_rows(p, s)).sum::<u64>()
         };
         self.phases.iter().map(phase).sum()
     }
@@ -337,17 +360,20 @@ impl Lower<'_> {
             let first = (number, p) == (0, 0);
             ready.push(if first { self.plan.pod.handshake(&name)? } else { self.plan.pod.semaphore(&name)? });
         }
-        let (mut scale, mut block) = (Vec::new(), Vec::new());
-        for i in 0..order.len() {
+        let leg = |(i, &axis): (usize, &usize)| {
             // An all-reduce may take any rows as a block; else blocks are where the parts are.
             let within: u64 = order[i + 1..].iter().map(|&a| u64::from(axes[a].n)).product();
-            let free = q.kind == RingKind::AllReduce;
-            block.push(if free { rows * within } else { rows });
-            scale.push(if free { rows * within } else { axes[order[i]].mult * parts.step });
-        }
+            match q.kind {
+                RingKind::AllReduce => Leg { axis, scale: rows * within, block: rows * within },
+                RingKind::ReduceScatter | RingKind::AllGather => {
+                    Leg { axis, scale: axes[axis].mult * parts.step, block: rows }
+                }
+            }
+        };
+        let legs = order.iter().enumerate().map(leg).collect();
         let send = self.plan.pod.semaphore(&format!("send {number}"))?;
         let recv = self.plan.pod.semaphore(&format!("recv {number}"))?;
-        Ok(Stream { order, forward, first, scale, block, send, recv, ready })
+        Ok(Stream { legs, forward, first, send, recv, ready })
     }
 
     fn phases(&self, r: &Ring, q: &Request<'_>, beside: Beside, streams: u64) -> Result<Vec<Phase>, CompileError> {
@@ -369,7 +395,7 @@ impl Lower<'_> {
         }
         let gather = self.phase_of(r, q, (position, Work::Gather), beside)?;
         // Two devices have nothing to send on.
-        if beside.0 != Beside::Nothing || gather.n == 2 {
+        if beside.0 != Beside::Nothing || r.n(&gather) == 2 {
             return Ok(gather);
         }
         let relay = self.phase_of(r, q, (position, Work::Relay), beside).ok();
@@ -385,7 +411,7 @@ impl Lower<'_> {
             (r.rounds(p) / pieces) as f64 * f64::max(pieces as f64 * piece, message + piece)
         };
         let (slots, hbm) = (turn(relay, relay.batch, hop), turn(gather, r.rounds(gather), message_cycles(self.chip)));
-        let crossing = r.axes[r.streams[0].order[relay.position]].shared > 1;
+        let crossing = r.axes[r.streams[0].legs[relay.position].axis].shared > 1;
         slots < hbm || crossing && slots <= hbm
     }
 
@@ -399,16 +425,13 @@ impl Lower<'_> {
         (beside, streams): (Beside, u64),
     ) -> Result<Phase, CompileError> {
         let chip = self.chip;
-        let n = r.count(position) as u32;
         let mut p = Phase {
             work,
             position,
-            n,
             span: 0,
             looped: Vec::new(),
             folded: Vec::new(),
-            groups: 1,
-            pieces: 1,
+            pieces: Pieces::ONE,
             batch: 1,
             kernel: None,
         };
@@ -433,11 +456,12 @@ impl Lower<'_> {
         let unit = self.cut_unit();
         let whole = most(&p);
         let outer = if r.grouped() == 1 { r.parts.planes } else { r.parts.before };
-        let even = |pieces: u64| pieces == 1 || r.streams.iter().all(|s| s.block[position] % (pieces * unit) == 0);
+        let block = |s: &Stream| s.legs[position].block;
+        let even = |n: u64| n == 1 || r.streams.iter().all(|s| block(s) % (n * unit) == 0);
         // So many pieces in all: as groups, and pieces of the rows of a group.
         let cut = |k: u64| {
             let groups = (1..=outer.min(k)).rev().filter(|g| outer % g == 0 && k.is_multiple_of(*g));
-            groups.map(|g| (g, k / g)).find(|c| even(c.1))
+            groups.map(|groups| Pieces { groups, of_rows: k / groups }).find(|p| even(p.of_rows))
         };
         let bytes = whole * chip.row_bytes();
         let several = streams > r.streams.len() as u64;
@@ -452,7 +476,7 @@ impl Lower<'_> {
         let smallest = (smallest / chip.row_bytes()).max(1);
         // Of the possible numbers of pieces, the one with pieces nearest below what is wanted.
         let wanted = (largest / chip.row_bytes()).min(budget / wish).min((whole / wish).max(smallest)).max(1);
-        let limit = outer * r.streams.iter().map(|s| s.block[position] / unit).max().unwrap_or(1).max(1);
+        let limit = outer * r.streams.iter().map(|s| block(s) / unit).max().unwrap_or(1).max(1);
         let start = whole.div_ceil(wanted).clamp(1, limit);
         let around = r.rounds(&p);
         let better = |k: &u64| (batch_of(around * k, whole.div_ceil(*k), budget, wish) < wish.min(around * *k), *k);
@@ -462,7 +486,7 @@ impl Lower<'_> {
             // Too few ways to cut: as many pieces as there can be.
             k = (start..=limit.min(1 << 16)).find(|&k| cut(k).is_some()).unwrap_or(k);
         }
-        (p.groups, p.pieces) = cut(k).unwrap_or((1, 1));
+        p.pieces = cut(k).unwrap_or(Pieces::ONE);
         let rows = whole.div_ceil(k);
         if rows > budget {
             return Err(CompileError::Limit {

@@ -32,7 +32,7 @@ impl Code<'_> {
     pub(super) fn gather(&self, b: &mut KernelBuilder, at: At) {
         let (cx, r) = (&self.cx, self.r);
         r.streams.iter().for_each(|s| cx.wait(b, s.recv, self.bytes(s)));
-        let on = b.def_s(Op::SLtI, &[at.step.into(), (self.p.n as i32 - 1).into()]);
+        let on = b.def_s(Op::SLtI, &[at.step.into(), (self.n() as i32 - 1).into()]);
         b.if_(on, |b| {
             let places = self.addresses(b, at, (Place::Whole, State::Dst));
             for ((s, d), &dst) in r.streams.iter().zip(&self.descs).zip(&places) {

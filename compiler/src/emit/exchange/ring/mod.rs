@@ -49,7 +49,7 @@ pub(super) fn phases<'a>(e: &mut Emitter<'_>, cx: &Cx, r: &'a Ring, state: u32) 
 }
 
 fn descriptors(e: &mut Emitter<'_>, cx: &Cx, r: &Ring, (number, p): (usize, &Phase), s: &Stream) -> [u32; 4] {
-    let folds: Vec<(u64, u64)> = p.folded.iter().map(|&i| (r.count(i), s.scale[i])).collect();
+    let folds: Vec<(u64, u64)> = p.folded.iter().map(|&i| (r.count(i), s.legs[i].scale)).collect();
     let rows = r.piece(p, s);
     let mut make = |from: (Place, Space), to: (Place, Space)| {
         let slot = r.slot_component(p, cx.sublanes) * r.streams.len() as u64;
@@ -83,6 +83,11 @@ impl Code<'_> {
         store(b, self.state, w, v);
     }
 
+    /// Devices in the ring.
+    fn n(&self) -> u32 {
+        self.r.n(self.p)
+    }
+
     fn ready(&self, s: &Stream) -> u32 {
         s.ready[self.number]
     }
@@ -97,7 +102,7 @@ impl Code<'_> {
 
     /// The device that a stream sends to / gets from.
     fn peer(&self, b: &mut KernelBuilder, s: &Stream, next: bool) -> S {
-        let table = self.r.axes[s.order[self.p.position]].table;
+        let table = self.r.axes[s.legs[self.p.position].axis].table;
         self.cx.word(b, table, u32::from(s.forward != next))
     }
 
@@ -108,21 +113,21 @@ impl Code<'_> {
     /// The granule offset of the block that is worked on at step `t`, with the stream's first row.
     fn offset(&self, b: &mut KernelBuilder, s: &Stream, t: S) -> S {
         let (r, p, cx) = (self.r, self.p, self.cx);
-        let table = r.axes[s.order[p.position]].table;
+        let table = r.axes[s.legs[p.position].axis].table;
         let first = (cx.base + table.0 + 2) as i32;
         // The block of step 0 is, in reductions, that of the device behind.
         let ahead = i32::from(p.work == Work::Reduce);
         let index = if s.forward {
             plus(b, t, ahead)
         } else {
-            let n = b.s_imm(p.n as i32 - ahead);
+            let n = b.s_imm(self.n() as i32 - ahead);
             b.s(Op::SSub, &[n, t])
         };
         let block = b.smem_load(index, first);
-        let mut at = b.s_muli(block, cx.granules(s.scale[p.position]));
+        let mut at = b.s_muli(block, cx.granules(s.legs[p.position].scale));
         for i in 0..p.position {
-            let c = cx.word(b, r.axes[s.order[i]].table, 2);
-            let c = b.s_muli(c, cx.granules(s.scale[i]));
+            let c = cx.word(b, r.axes[s.legs[i].axis].table, 2);
+            let c = b.s_muli(c, cx.granules(s.legs[i].scale));
             at = b.s(Op::SAdd, &[at, c]);
         }
         plus(b, at, cx.granules(s.first))
@@ -133,17 +138,17 @@ impl Code<'_> {
         let (r, p, cx) = (self.r, self.p, self.cx);
         let mut at = first;
         for (&i, &c) in p.looped.iter().zip(u) {
-            let c = b.s_muli(c, cx.granules(s.scale[i]));
+            let c = b.s_muli(c, cx.granules(s.legs[i].scale));
             at = b.s(Op::SAdd, &[at, c]);
         }
         let piece = cx.granules(r.piece(p, s));
         let (mut g, mut rows) = (None, Some(j));
-        if p.groups > 1 {
-            let pieces = b.s_imm(p.pieces as i32);
-            g = Some(if p.pieces == 1 { j } else { b.s(Op::SDivU, &[j, pieces]) });
-            rows = (p.pieces > 1).then(|| b.s(Op::SRemU, &[j, pieces]));
+        if p.pieces.groups > 1 {
+            let pieces = b.s_imm(p.pieces.of_rows as i32);
+            g = Some(if p.pieces.of_rows == 1 { j } else { b.s(Op::SDivU, &[j, pieces]) });
+            rows = (p.pieces.of_rows > 1).then(|| b.s(Op::SRemU, &[j, pieces]));
         }
-        if let Some(j) = rows.filter(|_| p.pieces > 1) {
+        if let Some(j) = rows.filter(|_| p.pieces.of_rows > 1) {
             let j = b.s_muli(j, piece);
             at = b.s(Op::SAdd, &[at, j]);
         }
@@ -176,7 +181,7 @@ impl Code<'_> {
             rest = b.s(Op::SDivU, &[rest, n]);
             low
         };
-        let each = p.groups * p.pieces;
+        let each = p.pieces.count();
         let j = if each == 1 { S::ZERO } else { by(b, each) };
         let mut u: Vec<S> = p.looped.iter().rev().map(|&i| by(b, r.count(i))).collect();
         u.reverse();
@@ -230,7 +235,7 @@ impl Code<'_> {
         let is = |i: usize, work: Work| self.r.phases.get(i).is_some_and(|p| p.work == work);
         // What several axes gather goes where earlier results were sent from, and of two devices, the other one's block
         // may come before this one has waited for what it sent of it.
-        let apart = self.r.positions() == 1 && self.p.n > 2;
+        let apart = self.r.positions() == 1 && self.n() > 2;
         apart && number > 0 && is(number, Work::Gather) && is(number - 1, Work::Reduce)
     }
 
@@ -241,12 +246,12 @@ impl Code<'_> {
             Work::Relay => SLOTS,
             Work::Gather => return 1,
         };
-        (self.r.rounds(self.p) * u64::from(self.p.n - 1)).min(slots * self.p.batch)
+        (self.r.rounds(self.p) * u64::from(self.n() - 1)).min(slots * self.p.batch)
     }
 
     /// Turns of the phase, but for the first.
     fn turns(&self) -> u64 {
-        self.batches() * u64::from(self.p.n - 1)
+        self.batches() * u64::from(self.n() - 1)
     }
 
     fn first_move(&self, b: &mut KernelBuilder) {
@@ -264,7 +269,7 @@ impl Code<'_> {
     fn advance(&self, b: &mut KernelBuilder, step: S, batch: S) -> (S, S) {
         let slots = self.p.work.has_slots();
         let (inner, outer, limit, from) = match slots {
-            true => (step, batch, self.p.n as i32, 1),
+            true => (step, batch, self.n() as i32, 1),
             false => (batch, step, self.batches() as i32, 0),
         };
         let next = b.s_addi(inner, 1);
@@ -314,7 +319,7 @@ impl Code<'_> {
     fn left(&self) -> u64 {
         match self.p.work {
             Work::Reduce => self.p.batch,
-            Work::Gather => self.r.rounds(self.p) * u64::from(self.p.n - 1),
+            Work::Gather => self.r.rounds(self.p) * u64::from(self.n() - 1),
             Work::Relay => 0,
         }
     }
@@ -400,7 +405,7 @@ impl Code<'_> {
 
     /// Whether a step is the last one round, and whether another batch begins then.
     fn last_step(&self, b: &mut KernelBuilder, at: At) -> (S, S, S) {
-        let last = b.def_s(Op::SEqI, &[at.step.into(), (self.p.n as i32 - 1).into()]);
+        let last = b.def_s(Op::SEqI, &[at.step.into(), (self.n() as i32 - 1).into()]);
         let further = b.s_addi(at.batch, 1);
         let more = b.def_s(Op::SLtI, &[further.into(), (self.batches() as i32).into()]);
         (last, b.s(Op::SAnd, &[last, more]), further)

@@ -74,7 +74,7 @@ impl Code<'_> {
         b.if_else(at.piece, |_| {}, |b| cx.wait(b, r.local, self.all_bytes() * p.batch));
         r.streams.iter().for_each(|s| cx.wait(b, s.recv, self.bytes(s)));
         // Of two devices, every turn stores: what the one before stored has left before more of it counts.
-        if p.n == 2 {
+        if self.n() == 2 {
             self.await_stored(b, at);
         }
         let (own, come) = (self.slot(b, h.own, at.piece), self.slot(b, h.come, at.piece));
@@ -116,8 +116,8 @@ impl Code<'_> {
 
     /// Starts to load what the next turn's piece of the same number needs, once what used its slots before has left.
     fn prefetch(&self, b: &mut KernelBuilder, turn: S, at: At, h: &Halves) {
-        let (cx, r, p) = (&self.cx, self.r, self.p);
-        if p.n > 2 {
+        let (cx, r) = (&self.cx, self.r);
+        if self.n() > 2 {
             self.await_stored(b, at);
         }
         let next = b.def_s(Op::SLtI, &[turn.into(), (self.turns() as i32).into()]);
