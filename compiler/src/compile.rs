@@ -301,15 +301,15 @@ fn generated(
 
 /// What a chip lacks is a limit; anything else is a bug.
 fn unscheduled(e: ScheduleError) -> CompileError {
-    let limit = |file: &'static str, need: u32, have: u32, kernel: &String| CompileError::Limit {
-        resource: Resource::Registers { file, kernel: kernel.clone() },
-        need: u64::from(need),
-        have: u64::from(have),
-        detail: String::new(),
-    };
     match &e {
-        ScheduleError::Registers { kernel, file, need, have } => limit(file, *need, *have, kernel),
-        ScheduleError::Arguments { kernel, need, have } => limit("scalar", *need, *have, kernel),
+        ScheduleError::Registers { kernel, short } | ScheduleError::Arguments { kernel, short } => {
+            CompileError::Limit {
+                resource: Resource::Registers { file: short.file.name(), kernel: kernel.clone() },
+                need: u64::from(short.need),
+                have: u64::from(short.have),
+                detail: String::new(),
+            }
+        }
         ScheduleError::NoSlot { .. } | ScheduleError::NoKernel { .. } => {
             CompileError::internal("schedule", e.to_string())
         }

@@ -51,9 +51,14 @@ pub struct PipelineReport {
     pub stages: u32,
     pub copies: u32,
     pub rounds: u32,
-    /// Least interval by slots and by dependence cycles.
-    pub resource_bound: u32,
-    pub recurrence_bound: u32,
+    pub least: Least,
+}
+
+/// The least interval of a loop's iterations, by slots and by dependence cycles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Least {
+    pub slots: u32,
+    pub recurrence: u32,
 }
 
 /// A kernel's linear code.

@@ -28,7 +28,7 @@ mod slots;
 mod spill;
 mod threads;
 
-pub use code::{PipelineReport, RegionKind};
+pub use code::{Least, PipelineReport, RegionKind};
 pub use emit::{KernelReport, RegionReport};
 
 use crate::check::{CheckError, Claims, SpillArea};
@@ -99,15 +99,23 @@ impl Scheduled {
     }
 }
 
+/// Registers that are wanted at once (scalar, vector or mask), and how many there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    pub file: File,
+    pub need: u32,
+    pub have: u32,
+}
+
 /// Why a program cannot be scheduled for a chip.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ScheduleError {
-    #[error("kernel `{kernel}` needs {need} {file} registers at once, the chip has {have}")]
-    Registers { kernel: String, file: &'static str, need: u32, have: u32 },
+    #[error("kernel `{kernel}` needs {} {} registers at once, the chip has {}", .short.need, .short.file.name(), .short.have)]
+    Registers { kernel: String, short: Shortage },
     #[error("kernel `{kernel}` uses {mnemonic}, but the chip has no {slot:?} slot")]
     NoSlot { kernel: String, mnemonic: &'static str, slot: Slot },
-    #[error("kernel `{kernel}` takes {need} arguments, registers are left for {have}")]
-    Arguments { kernel: String, need: u32, have: u32 },
+    #[error("kernel `{kernel}` takes {} arguments, registers are left for {}", .short.need, .short.have)]
+    Arguments { kernel: String, short: Shortage },
     #[error("kernel `{kernel}` calls kernel {callee}, which does not exist")]
     NoKernel { kernel: String, callee: u32 },
 }
@@ -254,17 +262,16 @@ impl Linked {
 fn check_calls(unit: &Unit, chip: &ChipConfig) -> Result<(), ScheduleError> {
     let have = crate::kernel::arguments::in_registers(chip);
     for k in &unit.kernels {
-        if k.params.len() as u32 > have {
-            return Err(ScheduleError::Arguments { kernel: k.name.clone(), need: k.params.len() as u32, have });
-        }
+        let room = |need: u32| {
+            let (kernel, short) = (k.name.clone(), Shortage { file: File::Scalar, need, have });
+            if need > have { Err(ScheduleError::Arguments { kernel, short }) } else { Ok(()) }
+        };
+        room(k.params.len() as u32)?;
         calls::each_call(&k.body, &mut |callee, args| {
             if callee as usize >= unit.kernels.len() {
                 return Err(ScheduleError::NoKernel { kernel: k.name.clone(), callee });
             }
-            if args > have {
-                return Err(ScheduleError::Arguments { kernel: k.name.clone(), need: args, have });
-            }
-            Ok(())
+            room(args)
         })?;
     }
     Ok(())
@@ -296,15 +303,17 @@ fn schedule_kernel(
     let mut levels = Levels::default();
     let mut exposed = false;
     let mut chaos = Chaos::new(options.chaos);
-    let mut last = None;
+    let mut last = Shortage { file: File::Scalar, need: 0, have: 0 };
     for attempt in 0..ATTEMPTS {
         let mut code = lower::lower(&kernel, is_main, chip, options, &levels)?;
         let overflow = match regalloc::allocate(&mut code, chip, &mut chaos, &|r| spiller.pinned.contains(&r)) {
             Ok(()) => return Ok((code, spiller.area)),
             Err(o) => o,
         };
+        last = overflow.short;
         // What needs many rounds is short of registers in many places: more go at once.
-        let excess = (overflow.need.saturating_sub(overflow.have).max(1) as usize) << (attempt / MORE_AFTER).min(8);
+        let excess =
+            (overflow.short.need.saturating_sub(overflow.short.have).max(1) as usize) << (attempt / MORE_AFTER).min(8);
         let region = &code.regions[overflow.region as usize];
         let level = levels.entry(region.id).or_insert(0);
         if !overflow.through.is_empty() {
@@ -321,16 +330,13 @@ fn schedule_kernel(
         } else if !overflow.candidates.is_empty() {
             let regs: Vec<_> = overflow.candidates.iter().copied().take(excess).collect();
             spiller.spill(&mut kernel, &regs);
-        } else if overflow.file == File::Scalar && !exposed && calls::expose_outer_counters(&mut kernel) {
+        } else if overflow.short.file == File::Scalar && !exposed && calls::expose_outer_counters(&mut kernel) {
             // What is left are the counters of loops in loops. Pieces get other numbers.
             exposed = true;
             levels = Levels::default();
         } else {
-            last = Some(overflow);
             break;
         }
-        last = Some(overflow);
     }
-    let (file, need, have) = last.map_or(("", 0, 0), |o| (o.file.name(), o.need, o.have));
-    Err(ScheduleError::Registers { kernel: kernel.name, file, need, have })
+    Err(ScheduleError::Registers { kernel: kernel.name, short: last })
 }

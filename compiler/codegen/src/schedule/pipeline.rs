@@ -7,7 +7,7 @@
 
 use super::body::{Names, Node, fold_sums, rename_inner};
 use super::chaos::Chaos;
-use super::code::{Code, PipelineReport, RegionKind};
+use super::code::{Code, Least, PipelineReport, RegionKind};
 use super::deps::{self, Cyclic};
 use super::induction::{LoopBody, analyse, shifted, unroll};
 use super::list::width;
@@ -75,7 +75,7 @@ pub fn plan(q: &Request<'_>, names: &mut Names, chaos: &mut Chaos) -> Option<Pla
         };
         let p = match plan_unrolled(q, unrolled, factor, names, chaos) {
             // Registers may not do for several iterations at the interval that the slots allow.
-            Some(p) if factor > 1 && p.modulo.ii > p.report.recurrence_bound => {
+            Some(p) if factor > 1 && p.modulo.ii > p.report.least.recurrence => {
                 let one = plan_unrolled(q, body, 1, names, chaos);
                 one.filter(|one| one.modulo.ii * factor <= p.modulo.ii).unwrap_or(p)
             }
@@ -158,8 +158,7 @@ fn plan_unrolled(
         stages: modulo.stages(),
         copies,
         rounds,
-        resource_bound: least,
-        recurrence_bound: recurrence,
+        least: Least { slots: least, recurrence },
     };
     let remainder = q.trips - iterations * factor;
     Some(Plan { body, modulo, temporary, iterations, remainder, copies, rounds, report })

@@ -35,7 +35,7 @@ fn region(out: &mut String, r: &RegionReport, s: &Scheduled, chip: &ChipConfig) 
         RegionKind::Pipelined(p) => write!(
             out,
             "  pipelined depth {}  trips {} unroll {} ii {} (slots {}, recurrence {}) stages {} copies {} rounds {}",
-            r.depth, p.trips, p.unroll, p.ii, p.resource_bound, p.recurrence_bound, p.stages, p.copies, p.rounds
+            r.depth, p.trips, p.unroll, p.ii, p.least.slots, p.least.recurrence, p.stages, p.copies, p.rounds
         )?,
     }
     write!(out, "  bundles {}..{}  stalls {} ", r.start, r.start + r.bundles, stalls(bundles, chip))?;

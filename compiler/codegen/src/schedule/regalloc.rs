@@ -4,6 +4,7 @@
 //! constants; pairs are even-aligned and share the vector file. Parameters and call arguments have given numbers.
 //! When a file runs out, [`Overflow`] says where and which registers live there.
 
+use super::Shortage;
 use super::chaos::Chaos;
 use super::code::Code;
 use super::liveness::{self, Numbering, Ranges};
@@ -15,10 +16,7 @@ use systole_isa::{ChipConfig, Op};
 /// A register file that is too small.
 #[derive(Clone, Debug)]
 pub struct Overflow {
-    /// Scalar, vector or mask.
-    pub file: File,
-    pub need: u32,
-    pub have: u32,
+    pub short: Shortage,
     /// Index into the code's regions.
     pub region: u32,
     /// Registers of the kernel that live there, the cheapest to keep in memory first.
@@ -283,7 +281,8 @@ fn overflow(
             through.retain(|&t| t != o);
         }
     }
-    Overflow { file, need: pressure[at as usize][file as usize], have: have(chip, file), region, candidates, through }
+    let short = Shortage { file, need: pressure[at as usize][file as usize], have: have(chip, file) };
+    Overflow { short, region, candidates, through }
 }
 
 /// Registers of the kernel behind the given ones, the cheapest to keep in memory first.

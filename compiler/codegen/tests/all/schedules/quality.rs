@@ -80,7 +80,7 @@ fn a_sum_is_bound_by_its_recurrence() {
         b.store(StoreFormat::W32, sum, y, 0, 1, M::ALL, bufs[1]);
     });
     let latency = chip.timing.get(Op::VAddF.info().class).latency;
-    assert_eq!((p.ii, p.recurrence_bound), (latency, latency));
+    assert_eq!((p.ii, p.least.recurrence), (latency, latency));
 }
 
 /// Rows through a matrix unit with late pops: loads and pushes limit, not the array's latency.
@@ -154,7 +154,7 @@ fn masks_are_made_late() {
             b.s_inc(y, 8);
         });
     });
-    assert_eq!(p.ii, p.resource_bound, "{p:?}");
+    assert_eq!(p.ii, p.least.slots, "{p:?}");
 }
 
 /// Compile time: many kernels of a usual size.
@@ -206,7 +206,7 @@ fn steps_within_a_body_add_up() {
             }
         });
     });
-    assert_eq!((p.ii, p.recurrence_bound), (4, 4));
+    assert_eq!((p.ii, p.least.recurrence), (4, 4));
 }
 
 /// Loads of scalar memory do not wait for copies of other memories, and stay behind those that write scalar memory.
