@@ -247,7 +247,7 @@ fn simulate(series: &Series, shape: &[u64]) -> Result<(f64, f64, String), String
     if series.devices > 1 {
         let topology = pod::topology(Some(&series.topology), client.chip(), series.devices);
         let topology = Some(topology.map_err(|e| e.to_string())?);
-        compile.pod = PodShape { replicas: series.devices, topology, ..PodShape::default() };
+        compile.asked.pod = PodShape { replicas: series.devices, topology, ..PodShape::default() };
     }
     let (mut all, mut longest) = (0.0, (0.0, 0.0, String::new()));
     for text in programs(series, shape)? {

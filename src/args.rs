@@ -7,7 +7,7 @@ use systole_compiler::plan::guide::{CostModel, Dice, Guide, Schedule, Tuned};
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::profile::{Level, Limits};
-use systole_runtime::{Assume, CompileOptions, EntryLayouts, Mode, PodOptions, RunOptions, RuntimeError};
+use systole_runtime::{Asked, Assume, CompileOptions, EntryLayouts, Mode, PodOptions, RunOptions, RuntimeError};
 use systole_runtime::{options, pod};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -175,7 +175,7 @@ impl CompileArgs {
                 None => {}
             }
             let topology = Some(topology);
-            o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
+            o.asked.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
         }
         Ok(o)
     }
@@ -228,13 +228,17 @@ impl CompileArgs {
             PrecisionArg::High => Precision::High,
             PrecisionArg::Highest => Precision::Highest,
         };
-        CompileOptions {
+        let asked = Asked {
             precision,
             fold: self.fold == FoldArg::Small,
             entry_layouts: match self.entry_layout {
                 EntryLayoutArg::Default => EntryLayouts::Default,
                 EntryLayoutArg::Auto => EntryLayouts::Auto,
             },
+            ..Asked::default()
+        };
+        CompileOptions {
+            asked,
             chaos: self.chaos,
             cores: self.cores,
             verify: self.verify || cfg!(debug_assertions),

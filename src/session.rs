@@ -259,7 +259,7 @@ pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, Runt
     let options = args.compile.options_for(opened.client.chip(), opened.source.devices())?;
     let is_compiled = matches!(opened.source, Source::Program(_));
     let work = || {
-        let partitions = options.pod.partitions;
+        let partitions = options.asked.pod.partitions;
         let (source, parts) = spmd::partitioned(opened.source, &args.module, partitions, Unsaid::Free)?;
         let (client, program) = Opened { source, ..opened }.program(&args.module, &args.compile, mode, None)?;
         Ok((client, program, parts))

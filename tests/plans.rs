@@ -30,9 +30,9 @@ fn comes_back(file: &Path, chip: &str) -> bool {
     let bytes = std::fs::read(file).expect("a program");
     let Ok(program) = source::read_one(&name, &bytes, client.chip(), false, &mut Vec::new()) else { return false };
     let mut options = CompileOptions::default();
-    (options.pod.replicas, options.pod.partitions) = program.devices();
+    (options.asked.pod.replicas, options.asked.pod.partitions) = program.devices();
     // Programs of several devices need a topology, which other tests give.
-    if !matches!(program, Source::Module { .. }) || options.pod.devices() > 1 {
+    if !matches!(program, Source::Module { .. }) || options.asked.pod.devices() > 1 {
         return false;
     }
     let Ok(plan) = client.plan_source(program, &name, &options) else { return false };

@@ -122,9 +122,9 @@ fn planned(
     let lines = line_starts(source);
     let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
     let planning = PlanOptions {
-        pod: options.passes.pod.clone(),
+        pod: options.passes.asked.pod.clone(),
         cores: options.cores,
-        precision: options.passes.precision,
+        precision: options.passes.asked.precision,
         guide: options.guide.clone(),
     };
     let used = chip.part(&options.part);

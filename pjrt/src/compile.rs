@@ -46,7 +46,7 @@ fn compile_here(
             Some(t) if t.devices() >= replicas * partitions => t.clone(),
             _ => pod::topology(None, chip, replicas * partitions)?,
         };
-        o.pod = PodShape { replicas, partitions, topology: Some(topology), ..PodShape::default() };
+        o.asked.pod = PodShape { replicas, partitions, topology: Some(topology), ..PodShape::default() };
     }
     let name = module.name.clone();
     let (parameters, results) = signature(&text);

@@ -76,7 +76,7 @@ impl Case {
         let c = Client::new(self.chip).map_err(|e| e.to_string())?;
         let topology = pod::topology(Some(self.topology), c.chip(), self.devices).map_err(|e| e.to_string())?;
         let shape = PodShape { replicas: self.devices, topology: Some(topology), ..PodShape::default() };
-        let options = CompileOptions { pod: shape, ..CompileOptions::default() };
+        let options = CompileOptions::default().on(shape);
         let exe = c.compile_text(&self.text(product, collective), &options).map_err(|e| e.to_string())?;
         let inputs = vec![generate::placeholders(&exe.program, 0)];
         let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());

@@ -74,9 +74,9 @@ impl Client {
             let from = part;
             for smaller in size {
                 // Places of devices are those of the whole chip: they are for the links.
-                let pod = chosen.as_ref().map_or(&options.pod, |c| &c.0.pod).clone();
+                let pod = chosen.as_ref().map_or(&options.asked.pod, |c| &c.0.asked.pod).clone();
                 let tried = smaller.with(&from);
-                let other = CompileOptions { part: Some(tried), any_order: false, pod, ..options.clone() };
+                let other = CompileOptions { part: Some(tried), any_order: false, ..options.clone() }.on(pod);
                 // What does not fit a part is none.
                 let Ok((other, program)) = self.choose_on_part(module, &other, compile) else { continue };
                 let Some(program) = program.or_else(|| Some(compile(module, &other).ok()?.program)) else { continue };
@@ -106,7 +106,7 @@ impl Client {
             false => (options.clone(), None),
         };
         let cores = self.chip().cores_per_device.max(1);
-        let several = options.pod.devices() > 1;
+        let several = options.asked.pod.devices() > 1;
         let given = if cores == 1 { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
         let first = CompileOptions { cores: Some(given.unwrap_or(1)), ..options };
         let strips = first.strips;
@@ -132,12 +132,12 @@ impl Client {
     /// the first.
     fn choose_order(&self, module: &Module, options: &CompileOptions, compile: Compile<'_>) -> Choice {
         let fixed = CompileOptions { any_order: false, ..options.clone() };
-        let Some(topology) = options.pod.topology.as_ref().filter(|_| options.pod.devices() > 1) else {
+        let Some(topology) = options.asked.pod.topology.as_ref().filter(|_| options.asked.pod.devices() > 1) else {
             return Ok((fixed, None));
         };
         let placed = |order: Vec<u32>| -> Option<CompileOptions> {
-            let pod = PodShape { topology: Some(topology.clone().ordered(order).ok()?), ..options.pod.clone() };
-            Some(CompileOptions { pod, cores: Some(1), ..fixed.clone() })
+            let pod = PodShape { topology: Some(topology.clone().ordered(order).ok()?), ..options.asked.pod.clone() };
+            Some(CompileOptions { cores: Some(1), ..fixed.clone() }.on(pod))
         };
         let Some(mut best) = placed((0..topology.devices()).collect()) else { return Ok((fixed, None)) };
         let mut program = compile(module, &best)?.program;
@@ -219,7 +219,7 @@ impl Client {
         };
         let resident = alone.guide.max_resident;
         let made = attempt(&mut chosen, resident, alone.strips);
-        let open = strips.is_none() && alone.pod.devices() <= 1;
+        let open = strips.is_none() && alone.asked.pod.devices() <= 1;
         if open && (alone.strips.is_some() || made.is_some_and(|n| n > 0)) {
             attempt(&mut chosen, resident, if alone.strips == Some(0) { None } else { Some(0) });
         }

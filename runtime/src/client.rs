@@ -13,9 +13,9 @@ use systole_compiler::builder::XlaComputation;
 use systole_compiler::compile::{self, Compiled, compile_sharing};
 use systole_compiler::diag::Diagnostic;
 use systole_compiler::error::CompileError;
-use systole_compiler::graph::{Module, Op, Precision};
+use systole_compiler::graph::{Module, Op};
 use systole_compiler::passes::custom;
-use systole_compiler::passes::transfers::EntryLayouts;
+use systole_compiler::passes::options::Asked;
 use systole_compiler::plan::Plan;
 use systole_compiler::plan::guide::Guide;
 use systole_compiler::shared::Shared;
@@ -27,12 +27,7 @@ use systole_simulator::{Machine, Mode, NoObserver, Observer, RunResult, load};
 /// What the compiler is asked for.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
-    /// Raises the precision of f32 products to at least this.
-    pub precision: Precision,
-    /// Whether small constants are evaluated at compile time.
-    pub fold: bool,
-    /// Who decides how the entry's arrays lie in HBM.
-    pub entry_layouts: EntryLayouts,
+    pub asked: Asked,
     /// Random legal scheduling choices from this seed.
     pub chaos: Option<u64>,
     /// Per cent of vector memory for the arrays of a strip, where chains over large arrays are done strip by strip (0: nowhere);
@@ -45,9 +40,7 @@ pub struct CompileOptions {
     pub cores: Option<u32>,
     /// Proves that the emitted bundles do what the kernels say. Builds with debug assertions do so by default.
     pub verify: bool,
-    /// The devices that run the program.
-    pub pod: PodShape,
-    /// Devices are put where the program is fastest, wherever the topology of `pod` says that they are.
+    /// Devices are put where the program is fastest, wherever the topology of [`Asked::pod`] says that they are.
     pub any_order: bool,
     /// Decisions of the planner from outside: a schedule, a cost model, limits.
     pub guide: Guide,
@@ -57,18 +50,16 @@ pub struct CompileOptions {
     pub timing_only: bool,
 }
 
+#[allow(clippy::derivable_impls, reason = "it is none of builds with debug assertions")]
 impl Default for CompileOptions {
     fn default() -> CompileOptions {
         CompileOptions {
-            precision: Precision::Default,
-            fold: true,
-            entry_layouts: EntryLayouts::Default,
+            asked: Asked::default(),
             chaos: None,
             strips: None,
             ahead: None,
             cores: None,
             verify: cfg!(debug_assertions),
-            pod: PodShape::default(),
             any_order: false,
             guide: Guide::default(),
             part: None,
@@ -78,20 +69,24 @@ impl Default for CompileOptions {
 }
 
 impl CompileOptions {
+    /// The same for these devices.
+    #[must_use]
+    pub fn on(mut self, pod: PodShape) -> CompileOptions {
+        self.asked.pod = pod;
+        self
+    }
+
     /// The same as the compiler takes them, for a chip.
     pub fn for_chip(&self, chip: &ChipConfig) -> compile::CompileOptions {
         let part = self.part.unwrap_or_default();
         let mut o = compile::CompileOptions::for_chip(&chip.part(&part));
         o.part = part;
-        o.passes.precision = self.precision;
-        o.passes.fold = self.fold;
-        o.passes.entry_layouts = self.entry_layouts;
+        o.passes.asked = self.asked.clone();
         o.chaos = self.chaos;
         o.passes.strips = self.strips.unwrap_or(o.passes.strips);
         o.passes.ahead = self.ahead.unwrap_or(o.passes.ahead);
         o.cores = self.cores.unwrap_or(1);
         o.verify = self.verify;
-        o.passes.pod = self.pod.clone();
         o.guide = self.guide.clone();
         o
     }
@@ -403,7 +398,7 @@ fn whole_or_part(module: Module, name: &str, text: &str, options: &CompileOption
     if !crate::spmd::is_to_be_partitioned(&module) {
         return Ok(module);
     }
-    let how = (options.pod.partitions, crate::spmd::Unsaid::Free);
+    let how = (options.asked.pod.partitions, crate::spmd::Unsaid::Free);
     crate::spmd::partition(&module, name, text, how).map(|p| p.module)
 }
 

@@ -58,7 +58,7 @@ fn named<T: Copy>(known: &[(&str, T)], value: &str) -> Result<T, String> {
 
 fn precision(o: &mut CompileOptions, value: &str, _: &ChipConfig) -> Result<(), String> {
     let known = [("default", Precision::Default), ("high", Precision::High), ("highest", Precision::Highest)];
-    o.precision = named(&known, value)?;
+    o.asked.precision = named(&known, value)?;
     Ok(())
 }
 
@@ -97,12 +97,12 @@ fn max_resident(o: &mut CompileOptions, value: &str, _: &ChipConfig) -> Result<(
 }
 
 fn fold(o: &mut CompileOptions, value: &str, _: &ChipConfig) -> Result<(), String> {
-    o.fold = named(&[("none", false), ("small", true)], value)?;
+    o.asked.fold = named(&[("none", false), ("small", true)], value)?;
     Ok(())
 }
 
 fn entry_layout(o: &mut CompileOptions, value: &str, _: &ChipConfig) -> Result<(), String> {
-    o.entry_layouts = named(&[("default", EntryLayouts::Default), ("auto", EntryLayouts::Auto)], value)?;
+    o.asked.entry_layouts = named(&[("default", EntryLayouts::Default), ("auto", EntryLayouts::Auto)], value)?;
     Ok(())
 }
 
@@ -133,7 +133,7 @@ mod tests {
         for (name, value) in good {
             assert_eq!(set(&mut o, name, value, &chip), Ok(()), "{name}");
         }
-        assert_eq!((o.cores, o.fold, o.verify, o.guide.max_resident), (Some(2), false, true, Some(65536)));
+        assert_eq!((o.cores, o.asked.fold, o.verify, o.guide.max_resident), (Some(2), false, true, Some(65536)));
         assert_eq!(o.guide.scoped_vmem, Some(4 << 20));
         let bad = [
             ("precision", "best", "one of default, high, highest is"),

@@ -11,7 +11,7 @@ use systole_compiler::graph::Precision;
 use systole_compiler::plan::guide::{CostModel, Dice, Guide};
 use systole_isa::ChipConfig;
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
+use systole_runtime::{Array, Asked, Client, CompileOptions, Mode, NoObserver, RunOptions};
 
 /// What is wrong with a program's run.
 #[derive(Clone, Debug)]
@@ -164,7 +164,8 @@ impl Way {
         let cost = dice.map(|seed| Arc::new(Dice(seed)) as Arc<dyn CostModel>);
         let guide = Guide { cost, max_resident, scoped_vmem: self.scoped_vmem(chip), ..Guide::default() };
         let (precision, cores) = (Precision::Highest, Some(chip.cores_per_device));
-        CompileOptions { precision, cores, guide, verify: true, ..CompileOptions::default() }
+        let asked = Asked { precision, ..Asked::default() };
+        CompileOptions { asked, cores, guide, verify: true, ..CompileOptions::default() }
     }
 }
 

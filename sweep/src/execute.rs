@@ -53,7 +53,7 @@ fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<Compi
     if (replicas, partitions) != (1, 1) || shape.is_some() {
         let devices = replicas.saturating_mul(partitions);
         let topology = Some(pod::topology(shape.map(String::as_str), chip, devices)?);
-        o.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
+        o.asked.pod = PodShape { replicas, partitions, topology, ..PodShape::default() };
     }
     // One process runs one point at a time: proofs of every schedule are for tests.
     o.verify = false;

@@ -26,18 +26,18 @@ type Result<T> = std::result::Result<T, CompileError>;
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Result<Option<NodeId>> {
     let refused = |why: String| CompileError::unsupported(n.span, format!("{}: {why}", n.name));
     let (kind, devices) = match &n.op {
-        Op::ReplicaId if o.pod.replicas == 1 => return Ok(Some(b.bits(DType::U32, 0))),
-        Op::PartitionId if o.pod.partitions == 1 => return Ok(Some(b.bits(DType::U32, 0))),
+        Op::ReplicaId if o.asked.pod.replicas == 1 => return Ok(Some(b.bits(DType::U32, 0))),
+        Op::PartitionId if o.asked.pod.partitions == 1 => return Ok(Some(b.bits(DType::U32, 0))),
         Op::Collective { kind, devices } => (kind, devices),
         Op::RecvDone { host: false, .. } => return Ok(received(b, n, operands, o)),
         _ => return Ok(None),
     };
     if let CollectiveKind::Permute { pairs } = kind {
-        let pairs = devices::pairs(kind, devices, pairs, &o.pod).map_err(refused)?;
+        let pairs = devices::pairs(kind, devices, pairs, &o.asked.pod).map_err(refused)?;
         let results: Vec<NodeId> = operands.iter().map(|&x| permute(b, x, &pairs, o)).collect();
         return Ok(Some(joined(b, n, &results)));
     }
-    let groups = devices::groups(kind, devices, &o.pod).map_err(refused)?;
+    let groups = devices::groups(kind, devices, &o.asked.pod).map_err(refused)?;
     let size = groups.first().map_or(1, Vec::len) as u64;
     let wide: Vec<Vec<u64>> = groups.iter().map(|g| g.iter().map(|&d| u64::from(d)).collect()).collect();
     let mut cx = Cx { b, n, o, size, groups: wide };
@@ -96,7 +96,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Res
 fn received(b: &mut Emit, n: &Node, operands: &[NodeId], o: &PassOptions) -> Option<NodeId> {
     let Op::Recv { pairs: Some(pairs), .. } = b.op(operands[0]) else { return None };
     let targets: Vec<u32> = pairs.iter().map(|p| p.1 as u32).collect();
-    if targets.len() >= o.pod.devices() as usize {
+    if targets.len() >= o.asked.pod.devices() as usize {
         return None;
     }
     let data = b.raw(n.op.clone(), operands, n.shape.clone());
@@ -124,8 +124,8 @@ fn joined(b: &mut Emit, n: &Node, results: &[NodeId]) -> NodeId {
 fn device(b: &mut Emit, o: &PassOptions) -> NodeId {
     let scalar = Shape::array(DType::U32, &[]);
     let mut id = |op, count: u32| if count == 1 { b.bits(DType::U32, 0) } else { b.emit(op, &[], scalar.clone()) };
-    let (r, p) = (id(Op::ReplicaId, o.pod.replicas), id(Op::PartitionId, o.pod.partitions));
-    let n = b.bits(DType::U32, u64::from(o.pod.partitions));
+    let (r, p) = (id(Op::ReplicaId, o.asked.pod.replicas), id(Op::PartitionId, o.asked.pod.partitions));
+    let n = b.bits(DType::U32, u64::from(o.asked.pod.partitions));
     let r = b.mul(r, n);
     b.add(r, p)
 }
@@ -145,7 +145,7 @@ fn is_one_of(b: &mut Emit, o: &PassOptions, list: &[u32]) -> NodeId {
 fn permute(b: &mut Emit, x: NodeId, pairs: &[(u32, u32)], o: &PassOptions) -> NodeId {
     let shape = b.shape(x).clone();
     let targets: Vec<u32> = pairs.iter().map(|p| p.1).collect();
-    let all = targets.len() as u32 == o.pod.devices();
+    let all = targets.len() as u32 == o.asked.pod.devices();
     let same = pairs.iter().all(|(s, t)| s == t);
     let moved = if same {
         x
@@ -184,8 +184,8 @@ impl Cx<'_, '_> {
             self.n.name,
             large / small.max(1),
             self.size,
-            self.o.pod.replicas,
-            self.o.pod.partitions
+            self.o.asked.pod.replicas,
+            self.o.asked.pod.partitions
         );
         Err(CompileError::unsupported(self.n.span, message))
     }
@@ -209,7 +209,7 @@ impl Cx<'_, '_> {
             return self.plain(CollectiveKind::AllReduce { body }, x, shape);
         }
         // Components lie one after the other: each is padded to whole parts.
-        let tile = 4 * u64::from(self.o.tile.0) * u64::from(self.o.tile.1) * self.size;
+        let tile = 4 * u64::from(self.o.chip.tile.0) * u64::from(self.o.chip.tile.1) * self.size;
         let elements = self.b.elements(x);
         let to = elements.div_ceil(tile) * tile;
         let flat = self.b.reshape(x, &[elements]);
@@ -224,7 +224,7 @@ impl Cx<'_, '_> {
 
     /// Groups of different sizes: everybody gets everything, and takes what its own group makes of it.
     fn uneven(&mut self, kind: &CollectiveKind, operands: &[NodeId]) -> Result<Vec<NodeId>> {
-        let devices = u64::from(self.o.pod.devices());
+        let devices = u64::from(self.o.asked.pod.devices());
         let groups = std::mem::replace(&mut self.groups, vec![(0..devices).collect()]);
         self.size = devices;
         let mut gathered = Vec::new();
@@ -306,12 +306,12 @@ impl Cx<'_, '_> {
 
     /// Whether the parts of an array along a dimension lie in whole rows.
     fn fits(&self, dtype: DType, dims: &[u64], dim: usize) -> bool {
-        parts(dtype, dims, dim, self.size, self.o.tile).is_some()
+        parts(dtype, dims, dim, self.size, self.o.chip.tile).is_some()
     }
 
     /// Elements that a flat part is padded to.
     fn padded(&self, dtype: DType, elements: u64) -> u64 {
-        let (sublanes, lanes) = (u64::from(self.o.tile.0), u64::from(self.o.tile.1));
+        let (sublanes, lanes) = (u64::from(self.o.chip.tile.0), u64::from(self.o.chip.tile.1));
         let packing = dtype.packing() as u64;
         let granule = systole_isa::dma::HBM_GRANULE.div_ceil(lanes * 4) * packing;
         let tile = (sublanes * packing).max(granule) * lanes;

@@ -5,31 +5,39 @@ use systole_hlo::graph::Precision;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 
-/// What the passes are asked for.
+/// What is asked of a program, whatever the chip.
 #[derive(Clone, Debug)]
-pub struct PassOptions {
+pub struct Asked {
     /// Whether operations on small constants are evaluated at compile time.
     pub fold: bool,
-    /// How many labelled rewrites may be made in all; `None`: any number. Lowerings that are needed are always made.
-    pub fuel: Option<u64>,
     /// Who decides how the entry's arrays lie in HBM.
     pub entry_layouts: EntryLayouts,
     /// Raises the precision of f32 dots and convolutions to at least this.
     pub precision: Precision,
-    /// Operand types that the matrix unit takes, as the chip lists them.
-    pub mxu_types: Vec<DType>,
-    /// Columns of the matrix unit: grouped convolutions of this many channels are worth a convolution each.
-    pub mxu_cols: u64,
-    /// Seed of the program's own random numbers (`rng`).
-    pub seed: u64,
     /// The devices that run the program.
     pub pod: PodShape,
-    /// Sublanes and lanes of the chip's vectors.
-    pub tile: (u32, u32),
-    /// How fast the chip is.
-    pub rates: Rates,
-    /// Bytes of the chip's vector memory.
-    pub vmem_bytes: u64,
+}
+
+impl Default for Asked {
+    /// Folding on, the precision that the program asks for, one device.
+    fn default() -> Asked {
+        Asked {
+            fold: true,
+            entry_layouts: EntryLayouts::Default,
+            precision: Precision::Default,
+            pod: PodShape::default(),
+        }
+    }
+}
+
+/// What the passes are asked for.
+#[derive(Clone, Debug)]
+pub struct PassOptions {
+    pub asked: Asked,
+    /// How many labelled rewrites may be made in all; `None`: any number. Lowerings that are needed are always made.
+    pub fuel: Option<u64>,
+    /// Seed of the program's own random numbers (`rng`).
+    pub seed: u64,
     /// Per cent of vector memory that the arrays of a strip may take together, where chains over large arrays are done strip by
     /// strip; 0: they are not.
     pub strips: u32,
@@ -37,6 +45,22 @@ pub struct PassOptions {
     pub ahead: bool,
     /// Whether the module is proved after every pass.
     pub verify: bool,
+    pub chip: Facts,
+}
+
+/// What passes know of the chip.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Operand types that the matrix unit takes, as the chip lists them.
+    pub mxu_types: Vec<DType>,
+    /// Columns of the matrix unit: grouped convolutions of this many channels are worth a convolution each.
+    pub mxu_cols: u64,
+    /// Sublanes and lanes of the chip's vectors.
+    pub tile: (u32, u32),
+    /// How fast the chip is.
+    pub rates: Rates,
+    /// Bytes of the chip's vector memory.
+    pub vmem_bytes: u64,
 }
 
 /// How fast a chip is, per second: for passes that trade one resource for another.
@@ -63,24 +87,29 @@ impl Rates {
     }
 }
 
-impl PassOptions {
-    /// Options for a chip: folding on, no limit of rewrites, the precision that the program asks for.
-    pub fn for_chip(chip: &ChipConfig) -> PassOptions {
-        PassOptions {
-            fold: true,
-            fuel: None,
-            entry_layouts: EntryLayouts::Default,
-            precision: Precision::Default,
+impl Facts {
+    fn of(chip: &ChipConfig) -> Facts {
+        Facts {
             mxu_types: chip.mxu.types.iter().filter_map(|t| DType::from_name(&t.operand)).collect(),
             mxu_cols: u64::from(chip.mxu.cols),
-            seed: 0,
-            pod: PodShape::default(),
             tile: (chip.core.sublanes, chip.core.lanes),
             rates: Rates::of(chip),
             vmem_bytes: chip.vmem.bytes,
+        }
+    }
+}
+
+impl PassOptions {
+    /// Options for a chip, without a limit of rewrites.
+    pub fn for_chip(chip: &ChipConfig) -> PassOptions {
+        PassOptions {
+            asked: Asked::default(),
+            fuel: None,
+            seed: 0,
             strips: 75,
             ahead: true,
             verify: cfg!(debug_assertions),
+            chip: Facts::of(chip),
         }
     }
 }

@@ -76,7 +76,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "twice",
         summary: "loops that hand old values of states on, two iterations at a time",
-        run: |m, d, o| rewrite(m, d, &mut |b, n, x| loops::twice::rule(b, n, x, o.vmem_bytes)),
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| loops::twice::rule(b, n, x, o.chip.vmem_bytes)),
     },
     // Before everything that looks at sizes.
     Pass {
@@ -122,12 +122,12 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "pools",
         summary: "reductions of groups of neighbours as windows side by side",
-        run: |m, d, o| window::pools::run(m, d, o.tile),
+        run: |m, d, o| window::pools::run(m, d, o.chip.tile),
     },
     Pass {
         name: "reduce-window",
         summary: "windowed reductions without padding",
-        run: |m, d, o| rewrite(m, d, &mut |b, n, x| window::rule(b, n, x, o.vmem_bytes)),
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| window::rule(b, n, x, o.chip.vmem_bytes)),
     },
     // Before sums change their type.
     Pass {
@@ -149,7 +149,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "unsplit",
         summary: "what follows products done while their dimensions are together",
-        run: |m, d, o| dot::unsplit::run(m, d, o.tile),
+        run: |m, d, o| dot::unsplit::run(m, d, o.chip.tile),
     },
     // Once products have the dimensions that they keep, before chains behind them are cut into strips.
     Pass {
@@ -167,8 +167,8 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "entry-layouts",
         summary: "entry parameters and results compact by their shapes; operations on them as they lie",
-        run: |m, d, o| match o.entry_layouts {
-            EntryLayouts::Default => transfers::by_rule(m, d, o.tile),
+        run: |m, d, o| match o.asked.entry_layouts {
+            EntryLayouts::Default => transfers::by_rule(m, d, o.chip.tile),
             EntryLayouts::Auto => Ok(m),
         },
     },
@@ -177,7 +177,7 @@ pub const PASSES: &[Pass] = &[
         name: "whole-rows",
         summary: "rows of several narrow dimensions gathered, worked on and scattered as one dimension",
         run: |m, d, o| {
-            let mut rows = rows::WholeRows::new(o.tile);
+            let mut rows = rows::WholeRows::new(o.chip.tile);
             rewrite(m, d, &mut |b, n, x| Ok(rows.rule(b, n, x)))
         },
     },
@@ -185,7 +185,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "lanes",
         summary: "long dimensions along lanes where operations do not care",
-        run: |m, d, o| lanes::run(m, d, (o.tile, o.entry_layouts)),
+        run: |m, d, o| lanes::run(m, d, (o.chip.tile, o.asked.entry_layouts)),
     },
     // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
     Pass {
@@ -197,13 +197,13 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "columns",
         summary: "single columns of an array as rows of its transpose",
-        run: |m, d, o| columns::run(m, d, u64::from(o.tile.1)),
+        run: |m, d, o| columns::run(m, d, u64::from(o.chip.tile.1)),
     },
     // When transposes have met their neighbours, before anything looks at what arrays there are.
     Pass {
         name: "narrow-rows",
         summary: "reshapes between narrow rows and full lanes through columns",
-        run: |m, d, o| transfers::narrow_rows(m, d, o.tile),
+        run: |m, d, o| transfers::narrow_rows(m, d, o.chip.tile),
     },
     // Once slices of states are dynamic slices without reshapes and transposes between.
     Pass {
@@ -216,7 +216,7 @@ pub const PASSES: &[Pass] = &[
         name: "chunks",
         summary: "long loops over small parts of large arrays, done on the parts of some turns at a time",
         run: |m, d, o| {
-            let room = loops::chunks::Room { bytes: o.vmem_bytes, tile: o.tile };
+            let room = loops::chunks::Room { bytes: o.chip.vmem_bytes, tile: o.chip.tile };
             rewrite(m, d, &mut |b, n, x| loops::chunks::rule(b, n, x, room))
         },
     },
@@ -224,9 +224,9 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "transfers",
         summary: "with --entry-layout auto, entry parameters and results in the shape and order that the program works in",
-        run: |m, d, o| match o.entry_layouts {
+        run: |m, d, o| match o.asked.entry_layouts {
             EntryLayouts::Default => Ok(m),
-            EntryLayouts::Auto => transfers::by_program(m, d, o.tile),
+            EntryLayouts::Auto => transfers::by_program(m, d, o.chip.tile),
         },
     },
     // After everything that decides what arrays there are.
@@ -235,14 +235,14 @@ pub const PASSES: &[Pass] = &[
         summary: "chains over arrays that do not stay in vector memory done strip by strip, in loops",
         run: |m, d, o| match o.strips {
             0 => Ok(m),
-            share => strips::run(m, d, strips::Room { bytes: o.vmem_bytes, share, tile: o.tile }),
+            share => strips::run(m, d, strips::Room { bytes: o.chip.vmem_bytes, share, tile: o.chip.tile }),
         },
     },
     // Loops over strips are there now, with all that their strips share.
     Pass {
         name: "invariant",
         summary: "transposes, products and the like that are the same in every turn of a loop done once before it",
-        run: |m, d, o| rewrite(m, d, &mut |b, n, x| loops::invariant::rule(b, n, x, o.vmem_bytes)),
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| loops::invariant::rule(b, n, x, o.chip.vmem_bytes)),
     },
     // Once reductions are what they stay.
     Pass {
@@ -256,7 +256,9 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "shifts",
         summary: "rolls, and slices that begin within a tile of lanes, as slices of what several of them have in common",
-        run: |m, d, o| shifts::run(m, d, shifts::Chip { lanes: u64::from(o.tile.1), vmem_bytes: o.vmem_bytes }),
+        run: |m, d, o| {
+            shifts::run(m, d, shifts::Chip { lanes: u64::from(o.chip.tile.1), vmem_bytes: o.chip.vmem_bytes })
+        },
     },
 ];
 
@@ -339,7 +341,7 @@ impl Halfway {
         let Halfway { mut module, mut fuel, written, ahead } = self;
         let mut fired = BTreeMap::new();
         for pass in passes {
-            let mut draft = Draft::new(fuel, options.fold, written);
+            let mut draft = Draft::new(fuel, options.asked.fold, written);
             module = (pass.run)(module, &mut draft, options)?;
             fuel = draft.fuel;
             for (label, n) in draft.fired {

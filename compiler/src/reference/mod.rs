@@ -222,7 +222,8 @@ pub fn operations_page(chip: &ChipConfig) -> String {
 fn lowered(s: &Sample, t: DType, chip: &ChipConfig) -> Option<(String, String)> {
     let (module, _) = parse_hlo(&text(s, t)?).ok()?;
     verify(&module).ok()?;
-    let options = PassOptions { fold: false, verify: false, ..PassOptions::for_chip(chip) };
+    let mut options = PassOptions { verify: false, ..PassOptions::for_chip(chip) };
+    options.asked.fold = false;
     let core = lower_to_core(module, &options, &mut |_, _| {}).ok()?;
     Some(summary(s.name, &core, chip))
 }

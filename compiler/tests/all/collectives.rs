@@ -97,7 +97,7 @@ fn gathering(chip: &ChipConfig, topology: &str, devices: u32, rows: u32) -> f64 
     );
     let mut options = CompileOptions::for_chip(chip);
     let topology = Some(Topology::parse(topology, chip).expect("a topology"));
-    options.passes.pod = PodShape { replicas: devices, topology, ..PodShape::default() };
+    options.passes.asked.pod = PodShape { replicas: devices, topology, ..PodShape::default() };
     let (module, _) = parse_hlo(&text).expect("a module");
     let plan = plan_module(module, chip, &options, &text).expect("it fits");
     let reason = &plan.choices[0].reason;

@@ -13,7 +13,7 @@ fn planned(text: &str, devices: u32, topology: &str) -> Plan {
     let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
     let mut options = CompileOptions::for_chip(&chip);
     let topology = Some(Topology::parse(topology, &chip).expect("a topology"));
-    options.passes.pod = PodShape { replicas: devices, topology, ..PodShape::default() };
+    options.passes.asked.pod = PodShape { replicas: devices, topology, ..PodShape::default() };
     let (module, _) = parse_hlo(text).expect("a module");
     plan_module(module, &chip, &options, text).expect("it fits")
 }

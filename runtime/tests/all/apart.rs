@@ -18,7 +18,7 @@ fn run(text: &str, algorithm: Option<Algorithm>) -> Result<PodExecution, Runtime
     let topology = pod::topology(Some(&format!("ring:{DEVICES}")), c.chip(), DEVICES).expect("it fits");
     let shape = PodShape { replicas: DEVICES, topology: Some(topology), ..PodShape::default() };
     let guide = Guide { collective: algorithm, ..Guide::default() };
-    let options = CompileOptions { pod: shape, guide, ..CompileOptions::default() };
+    let options = CompileOptions { guide, ..CompileOptions::default().on(shape) };
     let exe = c.compile_text(text, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
     let of = |d: i32| vec![Array::new(DType::S32, &[8, 8], (0..64).flat_map(|_| (d + 1).to_le_bytes()).collect())];
     let inputs: Vec<Vec<Array>> = (0..DEVICES as i32).map(of).collect();

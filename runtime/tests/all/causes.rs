@@ -277,7 +277,7 @@ fn links_and_devices_that_have_not_sent_are_told_apart() {
         for (text, bound) in [(SUMMED, "ici"), (LATE, "peers")] {
             let mut options = CompileOptions { cores: Some(1), ..CompileOptions::default() };
             let topology = pod::topology(None, &chip, 4).expect("a topology");
-            options.pod = PodShape { partitions: 4, topology: Some(topology), ..PodShape::default() };
+            options.asked.pod = PodShape { partitions: 4, topology: Some(topology), ..PodShape::default() };
             let exe = Client::with_chip(chip.clone()).compile_hlo(text, &options).expect("it compiles");
             let base = run(&chip, &exe.program);
             let p = &base.path;

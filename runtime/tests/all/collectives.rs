@@ -152,7 +152,7 @@ fn random_collectives(client: &Client, seeds: std::ops::Range<u64>) {
         let want = evaluated(client, &format!("{seed}: {}", c.text), &c.text, &inputs);
         let topology = pod::topology(Some(c.topology), client.chip(), c.devices as u32).expect("it fits");
         let shape = PodShape { replicas: c.devices as u32, topology: Some(topology), ..PodShape::default() };
-        let options = CompileOptions { pod: shape, cores, ..CompileOptions::default() };
+        let options = CompileOptions { cores, ..CompileOptions::default().on(shape) };
         let exe = client.compile_text(&c.text, &options).unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
         let run = RunOptions::new(Mode::Full);
         let done = client
@@ -182,7 +182,7 @@ fn two_devices_reduce_in_several_turns() {
     let shape = PodShape { replicas: 2, ..PodShape::default() };
     let topology = pod::topology(Some("ring:2"), client.chip(), 2).expect("it fits");
     let pod = PodShape { topology: Some(topology), ..shape };
-    let exe = client.compile_text(text, &CompileOptions { pod, ..CompileOptions::default() }).expect("it compiles");
+    let exe = client.compile_text(text, &CompileOptions::default().on(pod)).expect("it compiles");
     let part = |device: u8| vec![Array::new(DType::U8, &[130, 2, 5, 3], vec![1 << device; 130 * 30])];
     let (inputs, run) = ([part(0), part(1)], RunOptions::new(Mode::NumericOnly));
     let done = client

@@ -153,7 +153,7 @@ const TRAINING: &str = "HloModule m
 fn on_pod(c: &Client, text: &str, devices: u32, options: CompileOptions) -> Executable {
     let topology = pod::topology(None, c.chip(), devices).expect("it fits");
     let pod = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
-    c.compile_text(text, &CompileOptions { pod, ..options }).expect("it compiles")
+    c.compile_text(text, &options.on(pod)).expect("it compiles")
 }
 
 #[test]

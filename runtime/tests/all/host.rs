@@ -1,14 +1,17 @@
 //! What running programs ask of the host: functions, libraries, queues, checks.
 
 use std::process::Command;
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, Queues, RunOptions, RuntimeError};
+use systole_runtime::{Array, Asked, Client, CompileOptions, Mode, NoObserver, Queues, RunOptions, RuntimeError};
 
 fn client() -> Client {
     Client::new("tiny").expect("a preset")
 }
 
 fn run(client: &Client, text: &str, inputs: &[Array], queues: &mut Queues) -> Result<Vec<Array>, RuntimeError> {
-    let exe = client.compile_text(text, &CompileOptions { fold: false, ..CompileOptions::default() })?;
+    let exe = client.compile_text(
+        text,
+        &CompileOptions { asked: Asked { fold: false, ..Asked::default() }, ..CompileOptions::default() },
+    )?;
     let options = RunOptions::new(Mode::Full);
     let done = client.device(0).run_queued(&exe, inputs, &options, &mut NoObserver, queues)?;
     Ok(done.outputs)

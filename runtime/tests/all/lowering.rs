@@ -11,7 +11,9 @@ use systole_isa::{ChipConfig, DType, dtype::DTypeClass};
 
 fn options() -> PassOptions {
     let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
-    PassOptions { mxu_types: vec![DType::BF16, DType::S8], mxu_cols: 128, verify: true, ..PassOptions::for_chip(&chip) }
+    let mut options = PassOptions { verify: true, ..PassOptions::for_chip(&chip) };
+    (options.chip.mxu_types, options.chip.mxu_cols) = (vec![DType::BF16, DType::S8], 128);
+    options
 }
 
 fn programs(folder: &str) -> Vec<PathBuf> {

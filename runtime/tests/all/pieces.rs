@@ -117,7 +117,7 @@ fn programs_in_pieces_answer_as_they_are_written() {
                 (chip.hbm.bandwidth, chip.ici.link_bandwidth, chip.clock_hz) = (1e15, 1e7, 1e6);
             }
             let client = Client::with_chip(chip);
-            let options = CompileOptions { pod: pod.clone(), ..CompileOptions::default() };
+            let options = CompileOptions::default().on(pod.clone());
             let exe = client.compile_text(&text, &options).unwrap_or_else(|e| panic!("{name}: {e}"));
             exchanges.push(exe.program.pod.algorithms.len());
             let done = client

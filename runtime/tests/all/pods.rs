@@ -26,7 +26,7 @@ fn compiled_by(c: &Client, text: &str, replicas: u32, topology: &str, algorithm:
     let topology = pod::topology(Some(topology), c.chip(), replicas).expect("it fits");
     let shape = PodShape { replicas, topology: Some(topology), ..PodShape::default() };
     let guide = Guide { collective: algorithm, ..Guide::default() };
-    let options = CompileOptions { pod: shape, guide, ..CompileOptions::default() };
+    let options = CompileOptions { guide, ..CompileOptions::default().on(shape) };
     c.compile_text(text, &options).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
@@ -218,7 +218,7 @@ fn one_device_stands_for_those_that_are_alike() {
             topology: Some(pod::topology(Some("4x8:torus"), client().chip(), 32).expect("it fits")),
             ..PodShape::default()
         };
-        let options = CompileOptions { pod, ..CompileOptions::default() };
+        let options = CompileOptions::default().on(pod);
         let exe = client().compile_text(&text, &options).expect("it compiles");
         let inputs = vec![vec![Array { dtype: DType::S32, dims: vec![512, 8], bytes: Vec::new() }]];
         let time = |all_devices: bool| {
@@ -318,7 +318,7 @@ fn devices_know_their_numbers() {
     let chip: &ChipConfig = c.chip();
     let topology = pod::topology(None, chip, 4).expect("it fits");
     let shape = PodShape { replicas: 2, partitions: 2, topology: Some(topology), ..PodShape::default() };
-    let exe = c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
+    let exe = c.compile_text(text, &CompileOptions::default().on(shape)).expect("it compiles");
     let done = run(&exe, &[Vec::new()], Mode::NumericOnly, &PodOptions::default()).expect("it runs");
     let ids: Vec<Vec<i32>> = done.outputs.iter().map(|o| o.iter().flat_map(numbers).collect()).collect();
     assert_eq!(ids, [[0, 0], [0, 1], [1, 0], [1, 1]]);
@@ -345,7 +345,7 @@ fn layer(depth: u32, product: bool, reduction: bool) -> String {
 fn cycles(c: &Client, text: &str, devices: u32, topology: &str) -> f64 {
     let topology = pod::topology(Some(topology), c.chip(), devices).expect("it fits");
     let shape = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
-    let exe = c.compile_text(text, &CompileOptions { pod: shape, ..CompileOptions::default() }).expect("it compiles");
+    let exe = c.compile_text(text, &CompileOptions::default().on(shape)).expect("it compiles");
     let inputs = vec![generate::placeholders(&exe.program, 0)];
     let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
     let done = c.run_pod(&exe, &inputs, &options, &pods, Attached::default());
@@ -626,7 +626,7 @@ fn devices_are_put_where_their_groups_are_joined_best() {
         let topology = pod::topology(Some(topology), c.chip(), devices).expect("it fits");
         let shape = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
         let compiled = |any_order| {
-            let options = CompileOptions { pod: shape.clone(), any_order, ..CompileOptions::default() };
+            let options = CompileOptions { any_order, ..CompileOptions::default().on(shape.clone()) };
             c.compile_text(&text, &options).expect("it compiles")
         };
         let inputs = operands(devices as usize, 8192, 128);

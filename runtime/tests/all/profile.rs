@@ -191,7 +191,7 @@ fn record_pod(text: &str, all_devices: bool) -> Profile {
     let client = Client::new("tiny").expect("a preset");
     let topology = Some(pod::topology(Some("2x2:torus"), client.chip(), 4).expect("a topology"));
     let shape = PodShape { partitions: 4, topology, ..PodShape::default() };
-    let options = CompileOptions { pod: shape, ..CompileOptions::default() };
+    let options = CompileOptions::default().on(shape);
     let exe = client.compile_hlo(text, &options).expect("it compiles");
     let program = std::sync::Arc::clone(&exe.program);
     let params = program.params.iter().enumerate();

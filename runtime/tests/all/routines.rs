@@ -2,13 +2,15 @@
 //! arithmetic.
 
 use systole_isa::DType;
-use systole_runtime::{Array, Client, CompileOptions};
+use systole_runtime::{Array, Asked, Client, CompileOptions};
 
 /// A program that is compiled once and run on several inputs.
 fn compiled(text: &str) -> impl Fn(&[Array]) -> Vec<Array> {
     let client = Client::new("tiny").expect("a preset");
-    let options =
-        CompileOptions { precision: systole_compiler::graph::Precision::Highest, ..CompileOptions::default() };
+    let options = CompileOptions {
+        asked: Asked { precision: systole_compiler::graph::Precision::Highest, ..Asked::default() },
+        ..CompileOptions::default()
+    };
     let exe = client.compile_text(text, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
     move |inputs| client.device(0).run(&exe, inputs).unwrap_or_else(|e| panic!("{e}\n{text}")).outputs
 }

@@ -1,7 +1,7 @@
 //! What is computed or simplified at compile time gives the chip's own answer, bit for bit, special values included.
 
 use systole_isa::DType;
-use systole_runtime::{Array, Client, CompileOptions};
+use systole_runtime::{Array, Asked, Client, CompileOptions};
 
 const SPECIAL: [f32; 18] = [
     0.0,
@@ -161,7 +161,7 @@ fn folding_changes_no_bit() {
             names.join(", ")
         );
         let go = |fold: bool| {
-            let options = CompileOptions { fold, ..CompileOptions::default() };
+            let options = CompileOptions { asked: Asked { fold, ..Asked::default() }, ..CompileOptions::default() };
             let exe = client.compile_text(&text, &options).unwrap_or_else(|e| panic!("{e}\n{text}"));
             client.device(0).run(&exe, &[]).unwrap().outputs
         };
@@ -186,7 +186,7 @@ fn folding_changes_no_bit() {
         let text =
             format!("HloModule m\nENTRY e {{ a = s64[8] constant({{{values}}})\n ROOT r = {to}[8] convert(a) }}");
         let go = |fold: bool| {
-            let options = CompileOptions { fold, ..CompileOptions::default() };
+            let options = CompileOptions { asked: Asked { fold, ..Asked::default() }, ..CompileOptions::default() };
             let exe = client.compile_text(&text, &options).unwrap();
             client.device(0).run(&exe, &[]).unwrap().outputs.remove(0).bytes
         };

@@ -46,7 +46,7 @@ fn run_text(text: &str, chip: &str, (devices, topology): (u32, &str), all: bool)
     let client = Client::with_chip(chip.clone());
     let mut options = CompileOptions::default();
     let topology = pod::topology(Some(topology), &chip, devices).expect("a topology");
-    options.pod = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
+    options.asked.pod = PodShape { replicas: devices, topology: Some(topology), ..PodShape::default() };
     let exe = client.compile_hlo(text, &options).expect("it compiles");
     let inputs = vec![generate::placeholders(&exe.program, 0)];
     let mode = RunOptions::new(Mode::TimingOnly);

@@ -20,7 +20,7 @@ const TABLE: usize = 1 << 16;
 pub fn run(mut module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module, CompileError> {
     let mut last = module.last_channel();
     for c in &mut module.computations {
-        let found = pairs(c, &o.pod);
+        let found = pairs(c, &o.asked.pod);
         let mut dead = Vec::new();
         for f in found {
             if !draft.fire("all-reduce-slice") {

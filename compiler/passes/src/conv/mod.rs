@@ -131,9 +131,9 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) 
         groups: conv.feature_groups,
         precision,
         to: to.dtype,
-        cols: options.mxu_cols,
-        lanes: u64::from(options.tile.1),
-        vmem_bytes: options.vmem_bytes,
+        cols: options.chip.mxu_cols,
+        lanes: u64::from(options.chip.tile.1),
+        vmem_bytes: options.chip.vmem_bytes,
     };
     let result = match gradient::depthwise(b, &spec, conv.batch_groups)? {
         Some(done) => done,

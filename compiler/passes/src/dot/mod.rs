@@ -43,7 +43,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) 
     let Op::Dot { dims, precision } = &n.op else { return Ok(None) };
     let to = array(&n.shape);
     let given = (exposed(b, operands[0]), exposed(b, operands[1]));
-    let parts = parts(b, given, dims, options.tile);
+    let parts = parts(b, given, dims, options.chip.tile);
     let precision = types::precision(b, &parts.x, &parts.y, *precision, options);
     let result = typed(b, parts, precision, to.dtype);
     Ok(Some(b.reshape(result, &to.dims)))

@@ -53,7 +53,7 @@ fn moved(
     if bounded(b, x) || bounded(b, y) || to.dynamic.contains(&true) {
         return None;
     }
-    let p = parts(b, (x, y), dims, options.tile);
+    let p = parts(b, (x, y), dims, options.chip.tile);
     let own = best_plan(b, &p, to.dtype).cost;
     let mut least = own.saturating_add(super::cost_of((&super::result_sizes(b, &p), to.dtype), permutation, p.tile));
     let mut best = None;

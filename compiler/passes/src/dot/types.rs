@@ -68,5 +68,5 @@ pub fn sum_type(result: DType) -> DType {
 /// The precision of a contraction: what the program or the user asks for where operands are f32, else the default.
 pub fn precision(b: &Emit, x: &NodeId, y: &NodeId, asked: Precision, options: &PassOptions) -> Precision {
     let wide = |t: DType| matches!(t, DType::F32 | DType::C64);
-    if wide(b.dtype(*x)) || wide(b.dtype(*y)) { asked.max(options.precision) } else { Precision::Default }
+    if wide(b.dtype(*x)) || wide(b.dtype(*y)) { asked.max(options.asked.precision) } else { Precision::Default }
 }

@@ -104,11 +104,11 @@ pub fn lower(
     } else if let Some(found) = elements(b, x, &indexed, g, &batch)? {
         found
     } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1)
-        && !are_slabs(b, x, g, (batch.iter().product(), options.vmem_bytes))
+        && !are_slabs(b, x, g, (batch.iter().product(), options.chip.vmem_bytes))
     {
-        rows(b, x, &indexed, g, (batch.iter().product(), options.tile))
+        rows(b, x, &indexed, g, (batch.iter().product(), options.chip.tile))
     } else {
-        ordered(b, x, indexed, g, (batch.iter().product(), options.tile))?
+        ordered(b, x, indexed, g, (batch.iter().product(), options.chip.tile))?
     };
     // [n, slice sizes without collapsed and batching dimensions] -> the result's order of dimensions.
     let offset: Vec<u64> = (0..dims.len()).filter(|&d| !g.map.lacks(d)).map(|d| g.slice_sizes[d]).collect();

@@ -71,14 +71,14 @@ impl Blocks {
         const OTHERS: u64 = 32;
         /// The part of vector memory for a kernel's three arrays.
         const SHARE: u64 = 2;
-        let (sub, lanes) = (u64::from(options.tile.0), u64::from(options.tile.1));
+        let (sub, lanes) = (u64::from(options.chip.tile.0), u64::from(options.chip.tile.1));
         let native = dtype == DType::F32 && lanes >= sub && lanes.is_multiple_of(sub);
         let size = match native {
             true => n.next_multiple_of(sub).min(lanes),
             false if n < 2 * OTHERS => n,
             false => OTHERS,
         };
-        let together = options.vmem_bytes / SHARE / (3 * 4 * size.max(1) * lanes.max(1));
+        let together = options.chip.vmem_bytes / SHARE / (3 * 4 * size.max(1) * lanes.max(1));
         Blocks { size: size.max(1), count: n.div_ceil(size.max(1)), native, together: together.max(1) }
     }
 

@@ -38,7 +38,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewr
         Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x)),
         Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x)),
         Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
-        Op::Scatter(s) => Some(scatter::lower(b, s, x, options.tile)?),
+        Op::Scatter(s) => Some(scatter::lower(b, s, x, options.chip.tile)?),
         Op::SelectAndScatter { window, select, scatter } => {
             Some(select_scatter::lower(b, window, (*select, *scatter), x, options)?)
         }
@@ -52,7 +52,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewr
         Op::Sort { dim, body, .. } => Some(sort::lower(b, *dim, *body, x, room(options))?),
         Op::TopK { k, largest } => Some(top_k::lower(b, x[0], *k, *largest, room(options))?),
         Op::Fft { kind, lengths } => {
-            let room = fft::Room { lanes: u64::from(options.tile.1), bytes: options.vmem_bytes };
+            let room = fft::Room { lanes: u64::from(options.chip.tile.1), bytes: options.chip.vmem_bytes };
             Some(fft::lower(b, x[0], *kind, lengths, (&array(&n.shape), room)))
         }
         Op::Cholesky { lower } => Some(linear::cholesky(b, x[0], *lower, options)?),
@@ -76,7 +76,11 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewr
 
 /// What sorts need to know of the chip.
 fn room(options: &PassOptions) -> runs::Room {
-    runs::Room { bytes: options.vmem_bytes, sublanes: u64::from(options.tile.0), lanes: u64::from(options.tile.1) }
+    runs::Room {
+        bytes: options.chip.vmem_bytes,
+        sublanes: u64::from(options.chip.tile.0),
+        lanes: u64::from(options.chip.tile.1),
+    }
 }
 
 /// An array with all dimensions but the last `inner` merged into one.

@@ -61,14 +61,14 @@ fn is_shared(b: &Emit, x: NodeId) -> bool {
 /// A dimension that no window reaches along, and how many of its places come at a time, where all together do not stay in vector
 /// memory and these do.
 fn images(window: &[WindowDim], (dims, dtype): (&[u64], DType), options: &PassOptions) -> Option<(usize, u64)> {
-    let (sublanes, lanes) = options.tile;
+    let (sublanes, lanes) = options.chip.tile;
     let needs = |dims: &[u64]| Layout::row_major(dtype, dims, sublanes, lanes).bytes().saturating_mul(ARRAYS);
     let apart = |&d: &usize| window[d] == WindowDim::TRIVIAL && dims[d] > 1;
-    let dim = (0..dims.len().saturating_sub(2)).find(apart).filter(|_| needs(dims) > options.vmem_bytes)?;
+    let dim = (0..dims.len().saturating_sub(2)).find(apart).filter(|_| needs(dims) > options.chip.vmem_bytes)?;
     let mut part = dims.to_vec();
     let mut fits = |some: u64| {
         part[dim] = some;
-        needs(&part) <= options.vmem_bytes
+        needs(&part) <= options.chip.vmem_bytes
     };
     let most = (1..dims[dim]).take_while(|&some| fits(some)).last()?;
     (1..=most).rev().find(|some| dims[dim].is_multiple_of(*some)).map(|some| (dim, some))

@@ -171,7 +171,7 @@ fn large(
     let a = b.select(triangle, a, none);
     let whole = if turned { b.transpose(a, &[0, 2, 1]) } else { a };
     // Kernels take as many right sides as there are lanes; more are multiplied with the inverse.
-    let direct = !blocks.native || m <= u64::from(options.tile.1);
+    let direct = !blocks.native || m <= u64::from(options.chip.tile.1);
     if blocks.count <= 1 && direct {
         let x = solve_block(b, whole, y, lower != turned, &blocks)?;
         return Ok(if rows > n { b.slice_dim(x, 1, 0, n, 1) } else { x });
@@ -181,7 +181,7 @@ fn large(
     let (a, lower) = (whole, lower != turned);
     if blocks.count <= UNROLLED {
         // One column would lie along rows; a tile of them costs the same.
-        let wide = if m == 1 { u64::from(options.tile.0) } else { m };
+        let wide = if m == 1 { u64::from(options.chip.tile.0) } else { m };
         let y = if wide > m { b.pad(y, none, &[edge(0), edge(0), edge(wide - m)]) } else { y };
         let x = written_out(b, a, y, lower, (&blocks, inverses))?;
         return Ok(part(b, x, (0, 0), (n, m)));

@@ -70,7 +70,7 @@ impl<'a> Costs<'a> {
     /// Seconds of a node that is no collective.
     #[allow(clippy::wildcard_enum_match_arm, reason = "every other operation shares a kernel with its neighbours")]
     fn alone(&self, id: NodeId) -> f64 {
-        let (n, r) = (self.c.node(id), &self.o.rates);
+        let (n, r) = (self.c.node(id), &self.o.chip.rates);
         match &n.op {
             Op::Collective { .. } | Op::Parameter { .. } | Op::Constant(_) | Op::Tuple | Op::GetTupleElement { .. } => {
                 0.0
@@ -110,7 +110,7 @@ impl<'a> Costs<'a> {
             | CollectiveKind::RaggedAllToAll
             | CollectiveKind::Reduce { .. } => bytes(self.c, id),
         };
-        let seconds = moved * share / (links(axes.as_deref()) * self.o.rates.link).max(1.0);
+        let seconds = moved * share / (links(axes.as_deref()) * self.o.chip.rates.link).max(1.0);
         // One message each, that go round the axes or, where they do not wrap around, through all places.
         let axes = axes.filter(|axes| axes.iter().all(|a| a.1));
         let round = axes.map_or(first.len() as f64 - 1.0, |axes| axes.iter().map(|a| f64::from(a.0) - 1.0).sum());
@@ -119,7 +119,7 @@ impl<'a> Costs<'a> {
 
     /// The axes of the topology that a group extends along: devices, and whether the axis is whole and wraps around.
     fn axes(&self, group: &[u32]) -> Option<Vec<(u32, bool)>> {
-        let t = self.o.pod.topology.as_ref().filter(|t| !t.full)?;
+        let t = self.o.asked.pod.topology.as_ref().filter(|t| !t.full)?;
         let mut values = vec![BTreeSet::new(); t.dims.len()];
         for &d in group {
             t.coordinates(t.chip_of(d)).into_iter().zip(&mut values).for_each(|(c, v)| {
@@ -132,7 +132,7 @@ impl<'a> Costs<'a> {
 
     /// The first group of a collective, if it has several devices.
     fn groups(&self, kind: &CollectiveKind, devices: &Collective) -> Option<Vec<u32>> {
-        let groups = devices::groups(kind, devices, &self.o.pod).ok()?;
+        let groups = devices::groups(kind, devices, &self.o.asked.pod).ok()?;
         groups.into_iter().next().filter(|g| g.len() > 1)
     }
 
@@ -156,7 +156,7 @@ impl<'a> Costs<'a> {
 
     /// Seconds that a region gains when it is computed in so many pieces; none if that is not worth it.
     pub fn gain(&self, region: &Region, pieces: u64) -> Option<f64> {
-        let rates = &self.o.rates;
+        let rates = &self.o.chip.rates;
         let mut members: Vec<(NodeId, Cut)> = region.iter().map(|(&n, &c)| (n, c)).collect();
         members.sort_unstable_by_key(|m| m.0);
         let exchanges: Vec<NodeId> = members.iter().map(|m| m.0).filter(|&n| self.collective(n) > 0.0).collect();

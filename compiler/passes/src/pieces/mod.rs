@@ -34,7 +34,7 @@ struct Piecewise {
 
 /// Runs the pass.
 pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module> {
-    if o.pod.devices() <= 1 {
+    if o.asked.pod.devices() <= 1 {
         return Ok(module);
     }
     let mut chosen: FxHashMap<(usize, NodeId), Piecewise> = FxHashMap::default();

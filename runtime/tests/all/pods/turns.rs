@@ -40,7 +40,7 @@ ENTRY e {
 fn run(chip: &str, text: &str, shape: PodShape, algorithm: Option<Algorithm>) {
     let client = Client::new(chip).expect("a preset");
     let guide = Guide { collective: algorithm, ..Guide::default() };
-    let options = CompileOptions { pod: shape, guide, ..CompileOptions::default() };
+    let options = CompileOptions { guide, ..CompileOptions::default().on(shape) };
     let exe = client.compile_text(text, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
     let inputs = vec![generate::placeholders(&exe.program, 0)];
     let time = |memo: bool, threads: usize, loop_skip: bool| -> PodRun {

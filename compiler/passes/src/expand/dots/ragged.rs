@@ -98,10 +98,10 @@ impl Pair {
     /// Rows of a tile: fewer are more pairs, which all move a matrix; more are more rows that are multiplied for a run that has none of
     /// them.
     fn tile(&self, rows: u64, options: &PassOptions) -> u64 {
-        if self.all <= options.vmem_bytes / NEAR {
+        if self.all <= options.chip.vmem_bytes / NEAR {
             return TILE;
         }
-        let rates = &options.rates;
+        let rates = &options.chip.rates;
         let seconds = |tile: u64| {
             let moved = |bytes: u64| bytes as f64 / rates.memory;
             let product = 2.0 * (tile * self.matrix) as f64 / rates.flops;

@@ -79,7 +79,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rew
     let Op::CustomCall { target, config, .. } = &n.op else { return Ok(None) };
     let Some(routine) = routine(target) else { return Ok(None) };
     let lapack = is_lapack(target);
-    let lanes = options.tile.1;
+    let lanes = options.chip.tile.1;
     let upper = |key| letter(config, key) == Some('U');
     let parts = match routine {
         Routine::Lu => {

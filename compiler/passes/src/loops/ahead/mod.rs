@@ -31,7 +31,7 @@ const LEAST_TRIPS: u64 = 3;
 
 /// Runs the pass.
 pub fn run(module: Module, draft: &mut Draft, o: &PassOptions) -> Result<Module, CompileError> {
-    if !o.ahead || o.pod.devices() <= 1 {
+    if !o.ahead || o.asked.pod.devices() <= 1 {
         return Ok(module);
     }
     // How often loops run, which their copies run too: a rewritten loop has the same state.

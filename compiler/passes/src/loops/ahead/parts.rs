@@ -38,7 +38,7 @@ impl Parts {
         }
         let users = uses(c);
         let costs = Costs::new(c, &users, o);
-        let large = |id: NodeId| costs.collective(id) > WORTH * o.rates.message;
+        let large = |id: NodeId| costs.collective(id) > WORTH * o.chip.rates.message;
         let count = root.operands.len();
         let unchanged: Vec<bool> = (0..count).map(|i| is_handed_on(c, i)).collect();
         let counters: Vec<(usize, NodeId)> = (0..count).filter_map(|i| Some((i, counter(c, i)?))).collect();
