@@ -2,7 +2,7 @@
 
 use crate::host::{Answering, CustomCall, Queues, Registry};
 use crate::source::{self, Source};
-use crate::transfer::{self, Finished, Inputs};
+use crate::transfer::{self, Finished, Held, Inputs, Results};
 use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
 use std::cell::RefCell;
@@ -477,6 +477,7 @@ impl Device {
         let mut observer = Answering { inner: observer, registry: &self.registry, queues, asked: None };
         let others = others.into_iter().map(|o| o as &mut dyn Observer).collect();
         let result = machine.run_cores(options, &mut observer, others).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
-        Ok(Finished { program: Arc::clone(&exe.program), machine, mode: options.mode, result })
+        let results = Results::new(&exe.program, options.mode, Held::One(Box::new(machine)));
+        Ok(Finished { results, result })
     }
 }

@@ -2,10 +2,9 @@
 
 use crate::client::{Client, Executable};
 use crate::host::{Answering, Queues};
-use crate::transfer::{self, Held, Inputs, PodFinished};
+use crate::transfer::{self, Held, Inputs, PodFinished, Results};
 use crate::{Array, RuntimeError};
 use std::borrow::Borrow;
-use std::sync::Arc;
 use systole_isa::{ChipConfig, Topology};
 use systole_simulator::{LinkFault, Machine, Mode, NoObserver, Observer, Pod, PodRun, RunOptions};
 
@@ -157,7 +156,8 @@ impl Client {
         let run = pod
             .run(options, observer.unwrap_or(&mut silent), &mut hosts)
             .map_err(|f| RuntimeError::Fault(Box::new(f)))?;
-        Ok(PodFinished { program: Arc::clone(&exe.program), held: Held::Pod(Box::new(pod)), mode: options.mode, run })
+        let results = Results::new(&exe.program, options.mode, Held::Pod(Box::new(pod)));
+        Ok(PodFinished { results, run })
     }
 
     /// The run of a program of one device.
@@ -188,8 +188,8 @@ impl Client {
             Answering { inner, registry: self.registry(), queues, asked: Some(observer.unwrap_or(&mut silent)) };
         let result =
             machine.run_cores(options, &mut first, watchers.collect()).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
-        let (program, run) = (Arc::clone(&exe.program), PodRun::alone(result));
-        Ok(PodFinished { program, held: Held::One(Box::new(machine)), mode: options.mode, run })
+        let results = Results::new(&exe.program, options.mode, Held::One(Box::new(machine)));
+        Ok(PodFinished { results, run: PodRun::alone(result) })
     }
 }
 

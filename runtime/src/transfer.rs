@@ -116,23 +116,47 @@ fn result(r: &HostArray, read: &dyn Fn(u64, &mut [u8]) -> Result<(), HostRangeEr
     }
 }
 
-/// Number of results that a run makes: none if it asks for the time only.
-fn made(program: &Program, mode: Mode) -> usize {
-    if mode == Mode::TimingOnly { 0 } else { program.results.len() }
+/// What holds the results of a run.
+pub(crate) enum Held {
+    One(Box<Machine>),
+    Pod(Box<Pod>),
+}
+
+/// The results of a run, which stay in HBM until somebody asks for them.
+pub(crate) struct Results {
+    program: Arc<Program>,
+    held: Held,
+    mode: Mode,
+}
+
+impl Results {
+    pub fn new(program: &Arc<Program>, mode: Mode, held: Held) -> Results {
+        Results { program: Arc::clone(program), held, mode }
+    }
+
+    /// Number of results of a device: none if the run asked for the time only.
+    fn count(&self) -> usize {
+        if self.mode == Mode::TimingOnly { 0 } else { self.program.results.len() }
+    }
+
+    fn output(&self, device: usize, number: usize) -> Result<Array, RuntimeError> {
+        result(&self.program.results[number], &|at, out| match &self.held {
+            Held::One(machine) => machine.read_hbm(at, out),
+            Held::Pod(pod) => pod.read_hbm(device, at, out),
+        })
+    }
 }
 
 /// A device after a run: its counters, and its results, which stay in HBM until somebody asks for them.
 pub struct Finished {
-    pub(crate) program: Arc<Program>,
-    pub(crate) machine: Machine,
-    pub(crate) mode: Mode,
+    pub(crate) results: Results,
     pub result: RunResult,
 }
 
 impl Finished {
     /// Number of results; none after timing-only runs.
     pub fn count(&self) -> usize {
-        made(&self.program, self.mode)
+        self.results.count()
     }
 
     /// A result.
@@ -140,7 +164,7 @@ impl Finished {
     /// # Errors
     /// If its place is outside HBM.
     pub fn output(&self, number: usize) -> Result<Array, RuntimeError> {
-        result(&self.program.results[number], &|at, out| self.machine.read_hbm(at, out))
+        self.results.output(0, number)
     }
 
     /// All results.
@@ -152,24 +176,16 @@ impl Finished {
     }
 }
 
-/// What holds the results of a run.
-pub(crate) enum Held {
-    One(Box<Machine>),
-    Pod(Box<Pod>),
-}
-
 /// All devices after a run, as [`Finished`].
 pub struct PodFinished {
-    pub(crate) program: Arc<Program>,
-    pub(crate) held: Held,
-    pub(crate) mode: Mode,
+    pub(crate) results: Results,
     pub run: PodRun,
 }
 
 impl PodFinished {
     /// Number of results of each device; none after timing-only runs.
     pub fn count(&self) -> usize {
-        made(&self.program, self.mode)
+        self.results.count()
     }
 
     /// A device's result.
@@ -177,9 +193,6 @@ impl PodFinished {
     /// # Errors
     /// If its place is outside HBM.
     pub fn output(&self, device: usize, number: usize) -> Result<Array, RuntimeError> {
-        result(&self.program.results[number], &|at, out| match &self.held {
-            Held::One(machine) => machine.read_hbm(at, out),
-            Held::Pod(pod) => pod.read_hbm(device, at, out),
-        })
+        self.results.output(device, number)
     }
 }
