@@ -10,7 +10,7 @@ use systole_runtime::profile::code::Code;
 use systole_runtime::profile::{Profile, Recorded, Recorder, Run};
 use systole_runtime::report::HostReport;
 use systole_runtime::{Observer, PodRun, Ran, RunResult};
-use systole_simulator::{CAUSES, Cause, DmaEvent, OpProfile, Sample, UNIT_TABLE, UnitCounters};
+use systole_simulator::{CAUSES, Cause, DmaEvent, OpProfile, Sample, Traffic, UNIT_TABLE, UnitCounters};
 use systole_tui::{Data, Event, Phase, Step};
 
 /// Least time between two looks at a run.
@@ -93,7 +93,7 @@ struct Seen<'a> {
     bundles: u64,
     /// The bundle that issued last.
     bundle: Option<u32>,
-    hbm: (u64, u64),
+    traffic: Traffic,
     units: Vec<UnitCounters>,
     /// Operations at the last sample before a look.
     ops: Vec<OpProfile>,
@@ -137,7 +137,7 @@ impl<'a> Live<'a> {
                 cycle: 0,
                 bundles: 0,
                 bundle: None,
-                hbm: (0, 0),
+                traffic: Traffic::default(),
                 units: Vec::new(),
                 ops: Vec::new(),
             })
@@ -222,8 +222,7 @@ impl Seen<'_> {
             bundles: self.bundles,
             units: if self.units.is_empty() { idle_units(chip, cycles) } else { self.units.clone() },
             ops,
-            hbm_read: self.hbm.0,
-            hbm_write: self.hbm.1,
+            traffic: self.traffic,
             ..RunResult::default()
         }
     }
@@ -341,7 +340,7 @@ impl Observer for Watch<'_, '_> {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         let mut s = self.seen();
-        (s.cycle, s.bundles, s.hbm) = (sample.cycle, sample.bundles, (sample.hbm_read, sample.hbm_write));
+        (s.cycle, s.bundles, s.traffic) = (sample.cycle, sample.bundles, sample.traffic);
         s.units = sample.units.to_vec();
         // Operations are many, looks are few.
         if self.live.due() || self.live.control.lock().paused {

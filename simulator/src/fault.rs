@@ -3,17 +3,44 @@
 use std::fmt;
 use systole_isa::program::DebugPlace;
 
+/// A core among all of a pod's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreId {
+    pub chip: u32,
+    /// Its number on the chip.
+    pub core: u32,
+}
+
+impl CoreId {
+    /// The core `n` numbers further on the same chip.
+    pub fn next(self, n: u32) -> CoreId {
+        CoreId { core: self.core + n, ..self }
+    }
+}
+
+/// An instruction by where it stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Issued {
+    /// Bundle index.
+    pub bundle: u32,
+    /// Assembly text.
+    pub inst: Box<str>,
+}
+
+impl fmt::Display for Issued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` in bundle {}", self.inst, self.bundle)
+    }
+}
+
 /// What went wrong in the simulated program, and where.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    pub chip: u32,
-    pub core: u32,
-    /// Bundle index of the instruction.
-    pub bundle: u32,
+    pub on: CoreId,
+    /// What is at fault; without a text a bundle as a whole.
+    pub at: Issued,
     /// Cycle of issue (0 in numeric-only mode).
     pub cycle: u64,
-    /// The instruction in assembly text; empty where a bundle as a whole is at fault.
-    pub inst: Box<str>,
     pub origin: Box<Origin>,
     pub kind: FaultKind,
 }
@@ -58,16 +85,14 @@ pub enum FaultKind {
     Race {
         access: &'static str,
         memory: &'static str,
-        dma_bundle: u32,
-        dma_inst: Box<str>,
+        dma: Issued,
         dma_side: DmaSide,
     },
     /// DMAs of two cores of a device reach a common byte of HBM, one of them writes it, and no wait for each other's
-    /// arrival lies between them: the other core's number, bundle and instruction.
+    /// arrival lies between them: the other core's number and instruction.
     CoreRace {
         core: u32,
-        dma_bundle: u32,
-        dma_inst: Box<str>,
+        dma: Issued,
     },
     /// A wait that no transfer can satisfy any more.
     Deadlock {
@@ -123,13 +148,12 @@ impl fmt::Display for FaultKind {
             FaultKind::OutOfRange { memory, unit, first, last, size } => {
                 write!(f, "access to {memory} {unit}s {first}..={last}, but it has {size} {unit}s")
             }
-            FaultKind::Race { access, memory, dma_bundle, dma_inst, dma_side } => write!(
+            FaultKind::Race { access, memory, dma, dma_side } => {
+                write!(f, "race: {access} {memory} at the {dma_side} of a DMA that has not been waited for ({dma})")
+            }
+            FaultKind::CoreRace { core, dma } => write!(
                 f,
-                "race: {access} {memory} at the {dma_side} of a DMA that has not been waited for (`{dma_inst}` in bundle {dma_bundle})"
-            ),
-            FaultKind::CoreRace { core, dma_bundle, dma_inst } => write!(
-                f,
-                "race: core {core} reaches the same HBM bytes with no barrier in between (`{dma_inst}` in bundle {dma_bundle}), and one of both writes them"
+                "race: core {core} reaches the same HBM bytes with no barrier in between ({dma}), and one of both writes them"
             ),
             FaultKind::Deadlock { waits_for } => write!(f, "deadlock: waits for {waits_for}"),
             FaultKind::EmptyFifo { unit } => write!(f, "{unit} has no result to take"),
@@ -161,9 +185,9 @@ impl fmt::Display for FaultKind {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "chip {} core {} bundle {} cycle {}", self.chip, self.core, self.bundle, self.cycle)?;
-        if !self.inst.is_empty() {
-            write!(f, " `{}`", self.inst)?;
+        write!(f, "chip {} core {} bundle {} cycle {}", self.on.chip, self.on.core, self.at.bundle, self.cycle)?;
+        if !self.at.inst.is_empty() {
+            write!(f, " `{}`", self.at.inst)?;
         }
         if !self.origin.op.is_empty() {
             write!(f, " (%{})", self.origin.op.trim_start_matches('%'))?;

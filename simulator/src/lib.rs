@@ -26,12 +26,13 @@ mod team;
 mod text;
 mod unit;
 
-pub use fault::{DmaSide, Fault, FaultKind, Origin};
+pub use fault::{CoreId, DmaSide, Fault, FaultKind, Issued, Origin};
 pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
 pub use options::{Assume, DmaEvent, HostMemory, Mode, Moment, NoObserver, Observer, RunOptions, Sample};
 pub use pod::{LinkFault, LinkReport, OpTraffic, Pod, PodRun};
 pub use stats::{
-    Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters,
+    Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, Traffic, UNIT_TABLE,
+    UnitCounters,
 };
 pub use text::inst as inst_text;

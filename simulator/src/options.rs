@@ -1,7 +1,8 @@
 //! What a run does, and who watches it.
 
+use crate::fault::CoreId;
 use crate::machine::HostRangeError;
-use crate::stats::{Cause, OpProfile, UnitCounters};
+use crate::stats::{Cause, OpProfile, Traffic, UnitCounters};
 use systole_isa::program::HostCall;
 
 /// Which halves of the simulation run.
@@ -51,9 +52,8 @@ pub struct RunOptions {
     /// Host threads for the matrix unit's arithmetic; changes no result.
     pub threads: usize,
     pub assume: Vec<Assume>,
-    /// Chip and core numbers for faults.
-    pub chip: u32,
-    pub core: u32,
+    /// The core, or the first of several, as faults name it.
+    pub on: CoreId,
     /// Number of the device among those that run the program.
     pub device: u32,
 }
@@ -70,8 +70,7 @@ impl RunOptions {
             memo: true,
             threads: 1,
             assume: Vec::new(),
-            chip: 0,
-            core: 0,
+            on: CoreId::default(),
             device: 0,
         }
     }
@@ -84,12 +83,7 @@ pub struct DmaEvent {
     pub desc: u32,
     pub semaphore: u32,
     pub bytes: u64,
-    /// HBM bytes read and written, whole bursts.
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    /// CMEM bytes of the same.
-    pub cmem_read: u64,
-    pub cmem_write: u64,
+    pub traffic: Traffic,
     /// Issued, first request, last byte in place.
     pub issued: u64,
     pub start: u64,
@@ -106,12 +100,8 @@ pub struct Sample<'a> {
     pub units: &'a [UnitCounters],
     /// Operations so far, those that have not run too; the cycles of the one that runs are those up to its last entry.
     pub ops: &'a [OpProfile],
-    /// HBM bytes of the transfers started so far, whole bursts.
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    /// CMEM bytes of the same.
-    pub cmem_read: u64,
-    pub cmem_write: u64,
+    /// Of the transfers started so far.
+    pub traffic: Traffic,
 }
 
 /// Watches a run. All methods have empty defaults.

@@ -10,7 +10,7 @@
 //! In a pod, other devices hear of the first core only: it sends, and what is sent to the device comes to its memories and
 //! semaphores. While it waits for others, the rest of the team waits at the next `sync.cores`.
 
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Issued};
 use crate::issue::cores::Touch;
 use crate::issue::memo::Pool;
 use crate::issue::run::{Core, State};
@@ -37,7 +37,7 @@ impl Seats {
         let n = loaded.cores;
         let values = || (options.mode != Mode::TimingOnly).then(|| Values::new(loaded, options.threads.max(1), false));
         Seats {
-            options: (0..n).map(|i| RunOptions { core: options.core + i, ..options.clone() }).collect(),
+            options: (0..n).map(|i| RunOptions { on: options.on.next(i), ..options.clone() }).collect(),
             smems: (0..n).map(|_| Smem::new(loaded.chip.smem.bytes)).collect(),
             values: (0..n).map(|_| values()).collect(),
             empty: (1..n).map(|_| Hbm::new(0)).collect(),
@@ -187,25 +187,21 @@ impl<'a> Team<'a> {
         for (i, (_, writes)) in lists.iter().enumerate() {
             for (j, (reads, others)) in lists.iter().enumerate().filter(|l| l.0 != i) {
                 let Some((own, other)) = common(writes, reads).or_else(|| common(writes, others)) else { continue };
-                let kind = FaultKind::CoreRace {
-                    core: j as u32,
-                    dma_bundle: other.bundle,
-                    dma_inst: self.instruction(&other).into(),
-                };
-                let inst = self.instruction(&own).into();
-                return Err(Fault { bundle: own.bundle, inst, ..self.cores[i].fault_here(kind) });
+                let kind = FaultKind::CoreRace { core: j as u32, dma: self.issued(&other) };
+                return Err(Fault { at: self.issued(&own), ..self.cores[i].fault_here(kind) });
             }
         }
         Ok(())
     }
 
-    fn instruction(&self, t: &Touch) -> String {
+    /// The instruction that started a transfer.
+    fn issued(&self, t: &Touch) -> Issued {
         let bundle = &self.loaded.bundles()[t.bundle as usize];
         // Sides of transfers between devices have numbers of their own behind all descriptors.
         let desc = t.desc % (self.loaded.program.descs.len() as u32).max(1);
         let is = |i: &&Inst| matches!(i.op, Op::DmaStart | Op::DmaRemote) && i.operands[0] as u32 == desc;
         let start = bundle.iter().find(is);
-        start.map(crate::text::inst).unwrap_or_default()
+        Issued { bundle: t.bundle, inst: start.map(crate::text::inst).unwrap_or_default().into() }
     }
 }
 

@@ -82,7 +82,7 @@ fn price(chip: &ChipConfig, c: &Counters, prices: &Prices) -> Numbers {
         gflops_per_w: rate / (power_w * chips).max(1e-300),
         gflops_per_mm2: rate / (area_mm2 * chips).max(1e-300),
         area_mm2,
-        hbm_bytes: (c.work.hbm_read + c.work.hbm_write) as f64,
+        hbm_bytes: c.work.traffic.hbm() as f64,
         link_bytes: c.work.link_bytes as f64,
         ..Numbers::default()
     }

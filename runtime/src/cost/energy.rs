@@ -168,9 +168,9 @@ impl<'a> Counted<'a> {
         e.add(Unit::Smem, Purpose::Control, v2 * self.smem as f64 * p(Cost::Smem));
         let issue = self.issue.iter().fold(0.0, |sum, &(cost, n)| sum + n * p(cost));
         e.add(Unit::Issue, Purpose::Control, v2 * issue);
-        let hbm = 8.0 * (work.hbm_read + work.hbm_write) as f64;
+        let hbm = 8.0 * work.traffic.hbm() as f64;
         e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
-        let (read, write) = (8.0 * work.cmem_read as f64, 8.0 * work.cmem_write as f64);
+        let (read, write) = (8.0 * work.traffic.cmem_read as f64, 8.0 * work.traffic.cmem_write as f64);
         e.add(Unit::Cmem, Purpose::Movement, v2 * (read * p(Cost::CmemRead) + write * p(Cost::CmemWrite)));
         e.add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
         e.add(Unit::Host, Purpose::Movement, self.host as f64 * p(Cost::Host));

@@ -94,7 +94,7 @@ pub fn energy_report(
     let per_chip = f64::from(chip.devices_per_chip());
     let peaks = long.map(|o| idle + per_chip * energy::dynamic(chip, &o.0, &prices).total() / chip.seconds(o.1));
     let total_flops = flops.iter().map(|f| f.1).sum::<f64>() * f64::from(devices);
-    let bytes = (work.hbm_read + work.hbm_write) as f64;
+    let bytes = work.traffic.hbm() as f64;
     let intensity = (total_flops > 0.0 && bytes > 0.0).then(|| total_flops / bytes);
     let total = |p: &Prices| counted.energy(seconds, devices, p).total();
     EnergyReport {

@@ -8,7 +8,7 @@ use systole_isa::chip::Cost;
 use systole_isa::program::DebugRange;
 use systole_isa::{ChipConfig, MxuFormat, Program};
 use systole_simulator::stats::{Activities, Activity, OpProfile};
-use systole_simulator::{PodRun, RunResult};
+use systole_simulator::{PodRun, RunResult, Traffic};
 
 /// Classes of matrix operands with a price each.
 pub(super) const CLASSES: usize = 3;
@@ -27,14 +27,8 @@ fn class(f: MxuFormat) -> usize {
 pub struct Work {
     /// Counts that follow from instructions.
     pub activity: Activities,
-    /// HBM bytes, whole bursts.
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    /// CMEM bytes, whole bursts.
-    #[serde(default)]
-    pub cmem_read: u64,
-    #[serde(default)]
-    pub cmem_write: u64,
+    #[serde(flatten)]
+    pub traffic: Traffic,
     /// Multiply-adds of matrix units that the program needs (every pass of several), and those on padding or idle cells
     /// that rows passed; by class: bf16, 8-bit integers, 8-bit floats.
     pub useful: [f64; CLASSES],
@@ -49,10 +43,7 @@ pub struct Work {
 impl AddAssign<&Work> for Work {
     fn add_assign(&mut self, o: &Work) {
         self.activity += &o.activity;
-        self.hbm_read += o.hbm_read;
-        self.hbm_write += o.hbm_write;
-        self.cmem_read += o.cmem_read;
-        self.cmem_write += o.cmem_write;
+        self.traffic += o.traffic;
         self.useful.iter_mut().zip(o.useful).for_each(|(a, b)| *a += b);
         self.padding.iter_mut().zip(o.padding).for_each(|(a, b)| *a += b);
         self.empty += &o.empty;
@@ -168,17 +159,7 @@ impl Work {
         let useful = all.map(|c| if total > 0.0 { needed * c / total } else { 0.0 });
         let mut padding = all;
         padding.iter_mut().zip(useful).for_each(|(p, u)| *p -= u);
-        Work {
-            activity: o.activity,
-            hbm_read: o.hbm_read,
-            hbm_write: o.hbm_write,
-            cmem_read: o.cmem_read,
-            cmem_write: o.cmem_write,
-            useful,
-            padding,
-            empty,
-            link_bytes: 0,
-        }
+        Work { activity: o.activity, traffic: o.traffic, useful, padding, empty, link_bytes: 0 }
     }
 
     /// What a device did.
@@ -204,10 +185,7 @@ impl Work {
             out.activity[a] *= n;
             out.empty[a] *= n;
         }
-        out.hbm_read *= n;
-        out.hbm_write *= n;
-        out.cmem_read *= n;
-        out.cmem_write *= n;
+        out.traffic = out.traffic * n;
         out.link_bytes *= n;
         out.useful.iter_mut().chain(&mut out.padding).for_each(|x| *x *= n as f64);
         out

@@ -255,8 +255,8 @@ impl Observer for Recorder<'_> {
         s.units = sample.units.len();
         s.cycle.push(sample.cycle);
         s.bundles.push(sample.bundles);
-        s.hbm_read.push(sample.hbm_read);
-        s.hbm_write.push(sample.hbm_write);
+        s.hbm_read.push(sample.traffic.hbm_read);
+        s.hbm_write.push(sample.traffic.hbm_write);
         for u in sample.units {
             s.busy.push(u.busy);
             s.stalled.push(u.stalled());
@@ -276,8 +276,8 @@ impl Observer for Recorder<'_> {
                 end: e.end,
                 desc: e.desc,
                 op: self.op_at(e.bundle),
-                read: short(e.hbm_read),
-                write: short(e.hbm_write),
+                read: short(e.traffic.hbm_read),
+                write: short(e.traffic.hbm_write),
             });
             self.bound_transfers();
         }

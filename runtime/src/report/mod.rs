@@ -495,7 +495,7 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], (place, r): ((u32, u32), &RunResult),
     let units = scale.units(r, &rows);
     let peaks = scale.peaks(&rows, r.cycles);
     let infos = rows::infos(program, ran.source);
-    let bytes = (r.hbm_read + r.hbm_write) as f64;
+    let bytes = r.traffic.hbm() as f64;
     let seconds = chip.seconds(r.cycles);
     let hbm_share = if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) };
     let common = cmem(chip, r);
@@ -535,7 +535,7 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], (place, r): ((u32, u32), &RunResult),
             next: next.0.to_string(),
             next_cycles: next.1,
         },
-        hbm: HbmReport { read_bytes: r.hbm_read, write_bytes: r.hbm_write, share: hbm_share },
+        hbm: HbmReport { read_bytes: r.traffic.hbm_read, write_bytes: r.traffic.hbm_write, share: hbm_share },
         cmem: common,
         ops: rows.iter().map(op).collect(),
         lines: lines.rows(),
@@ -559,7 +559,7 @@ fn none_of_it(bytes: &u64) -> bool {
 fn cmem(chip: &ChipConfig, r: &RunResult) -> Option<CmemReport> {
     let rates = (chip.device_cmem_bytes() > 0).then(|| chip.cmem_bytes_per_cycle())?;
     let share = |bytes: u64, rate: f64| bytes as f64 / (rate * r.cycles.max(1) as f64);
-    let (read_bytes, write_bytes) = (r.cmem_read, r.cmem_write);
+    let (read_bytes, write_bytes) = (r.traffic.cmem_read, r.traffic.cmem_write);
     Some(CmemReport { read_bytes, write_bytes, share: share(read_bytes, rates.0).max(share(write_bytes, rates.1)) })
 }
 

@@ -81,7 +81,7 @@ impl<'a> Scale<'a> {
         let cells = f64::from(self.chip.mxu.rows) * f64::from(self.chip.mxu.cols) * 2.0;
         let rows = self.unit_flops(operand) * f64::from(self.chip.mxu.count) * f64::from(cores) / cells.max(1.0);
         let mxu = o.mxu_rows as f64 / rows.max(1e-9);
-        let hbm = (o.hbm_read + o.hbm_write) as f64 / self.chip.hbm_bytes_per_cycle();
+        let hbm = o.traffic.hbm() as f64 / self.chip.hbm_bytes_per_cycle();
         OpRow {
             op: o.op,
             start: o.start,
@@ -89,9 +89,9 @@ impl<'a> Scale<'a> {
             entries: o.entries,
             times,
             flops: d.map_or(0.0, |d| d.flops * times as f64),
-            hbm_read: o.hbm_read,
-            hbm_write: o.hbm_write,
-            cmem: o.cmem_read + o.cmem_write,
+            hbm_read: o.traffic.hbm_read,
+            hbm_write: o.traffic.hbm_write,
+            cmem: o.traffic.cmem(),
             mxu_rows: o.mxu_rows,
             stall: o.stall,
             bound: bound::of_op(mxu, hbm, o.cycles, &bound::Waits { stall: o.stall, peers: o.peers }).to_string(),
@@ -126,7 +126,7 @@ impl<'a> Scale<'a> {
             _ => return 1.0,
         };
         let asked = |o: &OpProfile| match kinds {
-            [] => (o.hbm_read + o.hbm_write) as f64,
+            [] => o.traffic.hbm() as f64,
             _ => kinds.iter().map(|&k| o.activity[k] as f64).sum(),
         };
         let used = |o: &OpProfile| asked(o) * (1.0 - self.debug(o.op).map_or(0.0, |d| d.padding));

@@ -8,7 +8,7 @@ use systole_runtime::cost::{Area, Prices, Work, energy};
 use systole_runtime::{
     Attached, Client, CompileOptions, Mode, NoObserver, PodOptions, Ran, Report, RunOptions, generate, pod, report,
 };
-use systole_simulator::stats::Activity;
+use systole_simulator::stats::{Activity, Traffic};
 
 /// Two rounds of an exchange beside products.
 const PROGRAM: &str = "HloModule m
@@ -136,8 +136,8 @@ fn multiply_adds_are_the_rows_times_the_cells_they_pass() {
 fn every_coefficient_counts() {
     let mut chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
     chip.clock_hz *= 1.25;
-    let mut work =
-        Work { hbm_read: 1 << 40, hbm_write: 1 << 40, cmem_read: 1 << 40, cmem_write: 1 << 40, ..Work::default() };
+    let traffic = Traffic { hbm_read: 1 << 40, hbm_write: 1 << 40, cmem_read: 1 << 40, cmem_write: 1 << 40 };
+    let mut work = Work { traffic, ..Work::default() };
     (work.useful, work.padding, work.link_bytes) = ([1e15; 3], [1e15; 3], 1 << 40);
     Activity::ALL.iter().for_each(|&a| work.activity[a] = 1 << 40);
     let all = |prices: &Prices| {

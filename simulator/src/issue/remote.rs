@@ -5,7 +5,7 @@
 
 use super::code::RemoteStart;
 use super::run::Core;
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Issued};
 use crate::options::Mode;
 use crate::unit::dma::{self, By, Memories, Transfer};
 use systole_isa::Space;
@@ -257,7 +257,10 @@ impl Core<'_> {
 
     /// A message arrives at cycle `at`.
     pub fn receive(&mut self, m: &Message, at: u64) -> Result<(), Fault> {
-        self.place_message(m, at).map_err(|kind| Fault { bundle: m.bundle, ..self.fault(kind) })
+        self.place_message(m, at).map_err(|kind| {
+            let f = self.fault(kind);
+            Fault { at: Issued { bundle: m.bundle, ..f.at }, ..f }
+        })
     }
 
     fn place_message(&mut self, m: &Message, at: u64) -> Step<()> {

@@ -11,7 +11,7 @@ use super::memo::{self, Pool, Recorder};
 use super::remote::Remote;
 use super::skip::Skipper;
 use super::values::Values;
-use crate::fault::{Fault, FaultKind, Origin};
+use crate::fault::{Fault, FaultKind, Issued, Origin};
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions, Sample};
@@ -265,17 +265,7 @@ impl<'a> Core<'a> {
         let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
         let units = self.stats.sample(cycle, &parts);
         let s = &self.stats;
-        let sample = Sample {
-            cycle,
-            bundles: s.bundles,
-            op: s.op(),
-            units: &units,
-            ops: s.ops(),
-            hbm_read: s.moved.hbm_read,
-            hbm_write: s.moved.hbm_write,
-            cmem_read: s.moved.cmem_read,
-            cmem_write: s.moved.cmem_write,
-        };
+        let sample = Sample { cycle, bundles: s.bundles, op: s.op(), units: &units, ops: s.ops(), traffic: s.moved };
         self.observer.sample(&sample);
         let bundles = sample.bundles;
         self.sample_interval = self.observer.sample_interval().map_or(u64::MAX, |n| n.max(1));
@@ -565,11 +555,9 @@ impl<'a> Core<'a> {
         let op = self.l.program.debug.ops.get(op as usize).map_or_else(Box::default, |o| o.name.as_str().into());
         let timed = self.options.mode != Mode::NumericOnly;
         Fault {
-            chip: self.options.chip,
-            core: self.options.core,
-            bundle,
+            on: self.options.on,
+            at: Issued { bundle, inst: self.culprit(bundle, &kind).into() },
             cycle: if timed { self.now } else { 0 },
-            inst: self.culprit(bundle, &kind).into(),
             origin: Box::new(Origin { op, place: self.l.program.debug.place(bundle).cloned() }),
             kind,
         }

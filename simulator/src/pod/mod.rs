@@ -18,7 +18,7 @@ use fold::Fold;
 pub use network::LinkFault;
 use network::{Flight, Moved, Network, Route, TICKS};
 
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{CoreId, Fault, FaultKind};
 use crate::issue::memo::Pool;
 use crate::issue::remote::{Blocked, Message};
 use crate::load::Loaded;
@@ -175,8 +175,7 @@ impl Pod {
         let each: Vec<RunOptions> = (self.fold.simulated().iter())
             .map(|&device| RunOptions {
                 device,
-                chip: self.topology.chip_of(device),
-                core: self.topology.core_of(device),
+                on: CoreId { chip: self.topology.chip_of(device), core: self.topology.core_of(device) },
                 ..options.clone()
             })
             .collect();

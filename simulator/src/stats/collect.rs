@@ -4,9 +4,9 @@ mod replayed;
 
 use super::activity::{Instructions, Issued, Runs};
 use super::waits::Waits;
-use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
+use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, Traffic, UNIT_TABLE, UnitCounters};
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
-use crate::unit::dma::{DmaTiming, Moved, WayParts};
+use crate::unit::dma::{DmaTiming, WayParts};
 use crate::unit::mxu::MxuTiming;
 use replayed::{Own, Replayed};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Collector {
     ops: Vec<OpProfile>,
     current: usize,
     since: u64,
-    pub moved: Moved,
+    pub moved: Traffic,
     pub transfers: u64,
     /// Bandwidth, latency, engines and CMEM's bandwidth on the way to the last bundle, in 1/256 cycles.
     path: [i64; 4],
@@ -74,7 +74,7 @@ pub(crate) struct Tally {
     ops: Vec<OpProfile>,
     current: usize,
     since: u64,
-    moved: Moved,
+    moved: Traffic,
     transfers: u64,
     path: [i64; 4],
     live: SlotTotals,
@@ -105,7 +105,7 @@ impl Collector {
             ops: profile,
             current: ops,
             since: 0,
-            moved: Moved::default(),
+            moved: Traffic::default(),
             transfers: 0,
             path: [0; 4],
             journal: None,
@@ -236,11 +236,8 @@ impl Collector {
     pub fn repeat(&mut self, before: &Tally, journal: &[Entry], times: u64, cycles: u64) {
         let grow = |now: &mut u64, before: u64| *now += (*now - before) * times;
         grow(&mut self.bundles, before.bundles);
-        let (now, then) = (&mut self.moved, &before.moved);
-        grow(&mut now.hbm_read, then.hbm_read);
-        grow(&mut now.hbm_write, then.hbm_write);
-        grow(&mut now.cmem_read, then.cmem_read);
-        grow(&mut now.cmem_write, then.cmem_write);
+        let moved = |now: &mut Traffic, before: Traffic| *now += (*now - before) * times;
+        moved(&mut self.moved, before.moved);
         grow(&mut self.transfers, before.transfers);
         self.path.iter_mut().zip(before.path).for_each(|(now, then)| *now += (*now - then) * times as i64);
         self.group_busy.iter_mut().zip(before.group_busy).for_each(|(a, b)| *a += (*a - b) * times as i64);
@@ -249,15 +246,8 @@ impl Collector {
         let stalls = self.mxu_stall.iter_mut().flatten().zip(before.mxu_stall.iter().flatten());
         stalls.for_each(|(a, b)| grow(a, *b));
         for (a, b) in self.ops.iter_mut().zip(&before.ops) {
-            for (x, y) in [
-                (&mut a.cycles, b.cycles),
-                (&mut a.entries, b.entries),
-                (&mut a.hbm_read, b.hbm_read),
-                (&mut a.hbm_write, b.hbm_write),
-                (&mut a.cmem_read, b.cmem_read),
-                (&mut a.cmem_write, b.cmem_write),
-                (&mut a.peers, b.peers),
-            ] {
+            moved(&mut a.traffic, b.traffic);
+            for (x, y) in [(&mut a.cycles, b.cycles), (&mut a.entries, b.entries), (&mut a.peers, b.peers)] {
                 grow(x, y);
             }
             a.stall.iter_mut().zip(b.stall).for_each(|(x, y)| grow(x, y));
@@ -338,18 +328,10 @@ impl Collector {
     }
 
     /// A transfer started.
-    pub fn transfer(&mut self, moved: Moved) {
+    pub fn transfer(&mut self, moved: Traffic) {
         self.transfers += 1;
-        let (all, op) = (&mut self.moved, &mut self.ops[self.current]);
-        for (all, op, more) in [
-            (&mut all.hbm_read, &mut op.hbm_read, moved.hbm_read),
-            (&mut all.hbm_write, &mut op.hbm_write, moved.hbm_write),
-            (&mut all.cmem_read, &mut op.cmem_read, moved.cmem_read),
-            (&mut all.cmem_write, &mut op.cmem_write, moved.cmem_write),
-        ] {
-            *all += more;
-            *op += more;
-        }
+        self.moved += moved;
+        self.ops[self.current].traffic += moved;
     }
 
     /// The core waited for a copy: what the way to its cycle has more than the way to the last bundle's, as
@@ -397,10 +379,7 @@ impl Collector {
             units,
             slots,
             ops,
-            hbm_read: self.moved.hbm_read,
-            hbm_write: self.moved.hbm_write,
-            cmem_read: self.moved.cmem_read,
-            cmem_write: self.moved.cmem_write,
+            traffic: self.moved,
             hbm_cycles: parts.dma.hbm_busy as f64 / 256.0,
             path: Path::of(self.path),
             dma_transfers: self.transfers,

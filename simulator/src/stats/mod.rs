@@ -8,6 +8,7 @@
 mod activity;
 mod collect;
 mod gather;
+mod traffic;
 mod waits;
 
 pub(crate) use activity::Static;
@@ -15,6 +16,7 @@ pub use activity::{ACTIVITIES, Activities, Activity};
 pub(crate) use collect::{Collector, Parts, SLOTS, Tally, Totals};
 pub(crate) use gather::Gather;
 use std::sync::Arc;
+pub use traffic::Traffic;
 
 /// Why a bundle could not issue. The number is the code in packed ready times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize)]
@@ -99,12 +101,9 @@ pub struct OpProfile {
     pub cycles: u64,
     /// How often control entered its code.
     pub entries: u64,
-    /// HBM bytes of DMAs that its code started, whole bursts.
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    /// CMEM bytes of the same.
-    pub cmem_read: u64,
-    pub cmem_write: u64,
+    /// Of DMAs that its code started.
+    #[serde(flatten)]
+    pub traffic: Traffic,
     /// Rows streamed by matrix units for its code.
     pub mxu_rows: u64,
     /// Stalled cycles while its code waited, indexed by [`Cause`].
@@ -118,24 +117,9 @@ pub struct OpProfile {
 impl OpProfile {
     /// Adds the work that another core did for the operation; its times stay as they are.
     fn join(&mut self, other: &OpProfile) {
-        let OpProfile {
-            op: _,
-            start: _,
-            cycles: _,
-            entries: _,
-            hbm_read,
-            hbm_write,
-            cmem_read,
-            cmem_write,
-            mxu_rows,
-            stall: _,
-            peers: _,
-            activity,
-        } = other;
-        self.hbm_read += hbm_read;
-        self.hbm_write += hbm_write;
-        self.cmem_read += cmem_read;
-        self.cmem_write += cmem_write;
+        let OpProfile { op: _, start: _, cycles: _, entries: _, traffic, mxu_rows, stall: _, peers: _, activity } =
+            other;
+        self.traffic += *traffic;
         self.mxu_rows += mxu_rows;
         self.activity += activity;
     }
@@ -200,12 +184,9 @@ pub struct RunResult {
     pub slots: SlotCycles,
     /// Operations that ran, by first start.
     pub ops: Vec<OpProfile>,
-    /// HBM bytes moved, whole bursts.
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    /// CMEM bytes moved, whole bursts.
-    pub cmem_read: u64,
-    pub cmem_write: u64,
+    /// Of all DMAs.
+    #[serde(flatten)]
+    pub traffic: Traffic,
     /// HBM busy cycles (bytes over bandwidth).
     pub hbm_cycles: f64,
     /// What of copies its end depends on (of several cores: of the first, with which all meet).
@@ -252,10 +233,7 @@ impl RunResult {
                 mut units,
                 slots,
                 ops,
-                hbm_read,
-                hbm_write,
-                cmem_read,
-                cmem_write,
+                traffic,
                 hbm_cycles,
                 path: _,
                 dma_transfers,
@@ -268,10 +246,7 @@ impl RunResult {
             all.bundles += bundles;
             all.units.append(&mut units);
             all.slots = all.slots.max(slots);
-            all.hbm_read += hbm_read;
-            all.hbm_write += hbm_write;
-            all.cmem_read += cmem_read;
-            all.cmem_write += cmem_write;
+            all.traffic += traffic;
             all.hbm_cycles += hbm_cycles;
             all.dma_transfers += dma_transfers;
             all.skipped_cycles += skipped_cycles;

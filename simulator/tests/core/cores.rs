@@ -46,7 +46,7 @@ fn a_barrier_hands_hbm_over() {
             assert!(r.units.iter().filter(|u| u.core == 1 && u.unit == "dma").all(|u| u.busy > 0));
             assert_eq!(r.dma_transfers, 2);
             // Each core reads and writes as much.
-            assert_eq!((r.hbm_read, r.hbm_write), (2 * 2048, 2 * 2048));
+            assert_eq!((r.traffic.hbm_read, r.traffic.hbm_write), (2 * 2048, 2 * 2048));
         }
     }
     p.cycles(&twins());
@@ -69,9 +69,9 @@ fn waiting_for_a_core_that_has_ended_is_a_deadlock() {
     p.one(Op::SyncCores, &[1]);
     p.halt();
     let fault = p.run(&twins(), Mode::Full).expect_err("a deadlock");
-    assert_eq!(fault.core, 0);
+    assert_eq!(fault.on.core, 0);
     assert!(matches!(&fault.kind, FaultKind::Deadlock { waits_for } if waits_for.contains("core 1 has ended")));
-    assert!(fault.inst.contains("sync.cores"), "{fault}");
+    assert!(fault.at.inst.contains("sync.cores"), "{fault}");
 }
 
 /// Both cores stream through HBM in a loop, each with one part in `share` of it.

@@ -50,7 +50,7 @@ fn a_transfer_takes_issue_bandwidth_and_latency() {
     p.halt();
     assert_eq!(p.cycles(&tiny()), 5 + 32 + 50 + 2 + 1);
     let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
-    assert_eq!((r.hbm_read, r.hbm_write), (512, 0));
+    assert_eq!((r.traffic.hbm_read, r.traffic.hbm_write), (512, 0));
     let issue = r.units.iter().find(|u| u.unit == "issue").expect("there is one");
     // The way has 4 + 50 cycles of latency and 32 of bandwidth.
     assert_eq!(issue.stall[Cause::Latency as usize], 85);
@@ -72,7 +72,7 @@ fn stores_and_copies_within_hbm_cost_what_they_move() {
         let bandwidth = (moved.0 + moved.1) / 16;
         assert_eq!(p.cycles(&tiny()), 5 + bandwidth + latency + 2 + 1, "{from:?} to {to:?}");
         let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
-        assert_eq!((r.hbm_read, r.hbm_write), moved, "{from:?} to {to:?}");
+        assert_eq!((r.traffic.hbm_read, r.traffic.hbm_write), moved, "{from:?} to {to:?}");
         assert_eq!(r.hbm_cycles, bandwidth as f64);
     }
 }
@@ -98,14 +98,17 @@ fn common_memory_has_bandwidths_and_a_latency_of_its_own() {
     let (vmem, near, far) = ((Space::Vmem, 0), (Space::Hbm, first), (Space::Hbm, 0));
     let (cycles, r) = time(near, vmem, &chip);
     assert_eq!(cycles, 6 + 8 + 10 + 2 + 1);
-    assert_eq!((r.hbm_read, r.cmem_read, r.cmem_write, r.path.cmem, r.path.latency), (0, 512, 0, 8.0, 14.0));
+    assert_eq!(
+        (r.traffic.hbm_read, r.traffic.cmem_read, r.traffic.cmem_write, r.path.cmem, r.path.latency),
+        (0, 512, 0, 8.0, 14.0)
+    );
     let (cycles, r) = time(vmem, near, &chip);
     assert_eq!(cycles, 6 + 16 + 10 + 2 + 1);
-    assert_eq!((r.hbm_write, r.cmem_read, r.cmem_write, r.path.cmem), (0, 0, 512, 16.0));
+    assert_eq!((r.traffic.hbm_write, r.traffic.cmem_read, r.traffic.cmem_write, r.path.cmem), (0, 0, 512, 16.0));
     // Both memories at once: the slower one, and the latency of each.
     let (cycles, r) = time(far, near, &chip);
     assert_eq!(cycles, 6 + 32 + 50 + 10 + 2 + 1);
-    assert_eq!((r.hbm_read, r.cmem_write, r.path.bandwidth, r.path.cmem), (512, 512, 32.0, 0.0));
+    assert_eq!((r.traffic.hbm_read, r.traffic.cmem_write, r.path.bandwidth, r.path.cmem), (512, 512, 32.0, 0.0));
     // The chip's memory ends behind it; without it, behind HBM.
     let end = (Space::Hbm, first + (1 << 20) / 512);
     for (at, chip) in [(end, &chip), (near, &tiny())] {
@@ -211,7 +214,7 @@ fn small_pieces_cost_whole_bursts() {
     p.halt();
     let r = p.run(&tiny(), Mode::TimingOnly).expect("no fault");
     let bursts: u64 = (0..64).map(|i| (i * 100 + 7) / 32 - i * 100 / 32 + 1).sum();
-    assert_eq!(r.hbm_read, bursts * 32);
+    assert_eq!(r.traffic.hbm_read, bursts * 32);
 }
 
 #[test]
@@ -254,7 +257,7 @@ fn race(then: &[systole_isa::Inst]) -> Option<FaultKind> {
     for mode in [Mode::Full, Mode::NumericOnly] {
         let fault = p.run(&tiny(), mode).err();
         if let Some(f) = &fault {
-            assert_eq!((f.bundle, &*f.origin.op), (6, "mul.7"));
+            assert_eq!((f.at.bundle, &*f.origin.op), (6, "mul.7"));
         }
         kinds.push(fault.map(|f| f.kind));
     }

@@ -75,7 +75,7 @@ fn queues_that_never_fill_or_empty() {
     p.halt();
     let f = p.run(&tiny(), Mode::TimingOnly).expect_err("a fault");
     assert!(matches!(f.kind, FaultKind::Deadlock { .. }), "{f}");
-    assert_eq!(f.bundle, 16 + 5 + 4);
+    assert_eq!(f.at.bundle, 16 + 5 + 4);
 }
 
 #[test]

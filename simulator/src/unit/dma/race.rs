@@ -5,7 +5,7 @@
 //! delivered. Until then, touching its destination or writing its source is a race.
 
 use super::geometry::{Geometry, Side};
-use crate::fault::{DmaSide, FaultKind};
+use crate::fault::{DmaSide, FaultKind, Issued};
 use crate::issue::cores::Touch;
 use crate::load::Loaded;
 use systole_isa::{Inst, Op, Space};
@@ -148,8 +148,10 @@ impl Conflict {
         FaultKind::Race {
             access,
             memory: memory_name(space),
-            dma_bundle: self.transfer.bundle,
-            dma_inst: bundle.iter().find(start).map(crate::text::inst).unwrap_or_default().into(),
+            dma: Issued {
+                bundle: self.transfer.bundle,
+                inst: bundle.iter().find(start).map(crate::text::inst).unwrap_or_default().into(),
+            },
             dma_side: self.side,
         }
     }

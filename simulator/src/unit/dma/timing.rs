@@ -13,7 +13,7 @@
 
 use super::blame::{Blame, Dated, Parts, later};
 use super::geometry::{Geometry, Side};
-use crate::stats::Cause;
+use crate::stats::{Cause, Traffic};
 use std::collections::VecDeque;
 use systole_isa::Space;
 use systole_isa::chip::ChipConfig;
@@ -25,16 +25,7 @@ pub(crate) struct Slot {
     pub end: u64,
     /// What the end depends on.
     pub blame: Blame,
-    pub moved: Moved,
-}
-
-/// Bytes of a transfer by memory, whole bursts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Moved {
-    pub hbm_read: u64,
-    pub hbm_write: u64,
-    pub cmem_read: u64,
-    pub cmem_write: u64,
+    pub moved: Traffic,
 }
 
 /// [`f64::round`] of what is not negative: that is a call where processors cannot be relied on to have an instruction for it.
@@ -204,14 +195,14 @@ impl DmaTiming {
     }
 
     /// Bytes of a transfer's sides by memory.
-    fn moved(&self, source: Option<(&Side, i64)>, destination: Option<(&Side, i64)>) -> Moved {
+    fn moved(&self, source: Option<(&Side, i64)>, destination: Option<(&Side, i64)>) -> Traffic {
         let of = |side: Option<(&Side, i64)>| match side {
             Some((side, at)) if self.in_cmem(side, at) => (0, side.burst_bytes(at)),
             Some((side, at)) => (side.burst_bytes(at), 0),
             None => (0, 0),
         };
         let ((hbm_read, cmem_read), (hbm_write, cmem_write)) = (of(source), of(destination));
-        Moved { hbm_read, hbm_write, cmem_read, cmem_write }
+        Traffic { hbm_read, hbm_write, cmem_read, cmem_write }
     }
 
     /// Whether the bytes of a side begin in CMEM.
@@ -266,7 +257,7 @@ impl DmaTiming {
 
     /// Takes an engine and bandwidth for the source of a transfer to another device that issued at cycle `now`: when its
     /// head leaves for the interconnect, and the bytes read.
-    pub fn send(&mut self, g: &Geometry, src: i64, now: Dated) -> (u64, Moved) {
+    pub fn send(&mut self, g: &Geometry, src: i64, now: Dated) -> (u64, Traffic) {
         let moved = self.moved((g.src == Space::Hbm).then_some((&g.from, src)), None);
         let ((begin, blame), engine) = self.engine(g, now);
         let head = match (moved.hbm_read, moved.cmem_read) {
@@ -317,9 +308,9 @@ impl DmaTiming {
 
     /// Takes bandwidth for the destination of a transfer whose last byte arrives at cycle `at`: when it is in place, and
     /// the bytes written.
-    pub fn receive(&mut self, g: &Geometry, dst: i64, at: u64) -> (u64, Moved) {
+    pub fn receive(&mut self, g: &Geometry, dst: i64, at: u64) -> (u64, Traffic) {
         if g.dst != Space::Hbm {
-            return (at, Moved::default());
+            return (at, Traffic::default());
         }
         let moved = self.moved(None, Some((&g.to, dst)));
         if self.in_cmem(&g.to, dst) {
