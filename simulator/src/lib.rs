@@ -14,6 +14,8 @@
 
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 
+#[cfg(test)]
+mod draws;
 mod fault;
 mod issue;
 mod load;

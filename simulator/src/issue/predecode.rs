@@ -602,11 +602,7 @@ mod tests {
 
     #[test]
     fn what_is_found_of_a_bundle_depends_on_no_other_bundle() {
-        let mut seed = 11u64;
-        let mut below = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
+        let mut below = crate::draws::draws(11);
         for (chip, sets) in [("tiny", [].as_slice()), ("tpu-v5e", &["timing.xlu_reduce.interval=4"]), ("tpu-v6e", &[])]
         {
             let mut chip = ChipConfig::from_preset(chip).expect("a preset");

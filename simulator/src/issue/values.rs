@@ -17,6 +17,9 @@ use systole_isa::{Function, Inst, MxuFormat, Space};
 
 type Reg = Box<[u32]>;
 
+/// Transfers in progress, against which accesses are checked, and the program that they are of.
+type Transfers<'a> = Option<(&'a RaceChecker, &'a Loaded)>;
+
 /// Registers, vector memory and unit contents of a core.
 #[derive(Debug)]
 pub(crate) struct Values {
@@ -101,7 +104,7 @@ impl Values {
     }
 
     /// Executes one instruction on the scalar registers `s`. Scalar instructions, DMA and branches are not this walk's.
-    pub fn execute(&mut self, i: &Inst, s: &[i32; 64], race: Option<(&RaceChecker, &Loaded)>) -> Result<(), FaultKind> {
+    pub fn execute(&mut self, i: &Inst, s: &[i32; 64], race: Transfers<'_>) -> Result<(), FaultKind> {
         match i.op.function() {
             Function::Fill(f) => self.fill(f, i, s),
             Function::Lanes(f) => self.lanes(f, i),
@@ -299,13 +302,7 @@ impl Values {
         }
     }
 
-    fn load(
-        &mut self,
-        function: LoadFn,
-        i: &Inst,
-        s: &[i32; 64],
-        race: Option<(&RaceChecker, &Loaded)>,
-    ) -> Result<(), FaultKind> {
+    fn load(&mut self, function: LoadFn, i: &Inst, s: &[i32; 64], race: Transfers<'_>) -> Result<(), FaultKind> {
         let rows = self.rows(i, s);
         self.check_access(rows, function.element_bits(), None, race)?;
         let t = self.result(Target::Vector(i.operands[0] as usize));
@@ -313,13 +310,7 @@ impl Values {
         Ok(())
     }
 
-    fn store(
-        &mut self,
-        function: StoreFn,
-        i: &Inst,
-        s: &[i32; 64],
-        race: Option<(&RaceChecker, &Loaded)>,
-    ) -> Result<(), FaultKind> {
+    fn store(&mut self, function: StoreFn, i: &Inst, s: &[i32; 64], race: Transfers<'_>) -> Result<(), FaultKind> {
         let rows = self.rows(i, s);
         let m = i.operands[4] as usize;
         // Only what the mask selects is touched.
@@ -346,7 +337,7 @@ impl Values {
         rows: Rows,
         element_bits: u32,
         store: Option<&[u32]>,
-        race: Option<(&RaceChecker, &Loaded)>,
+        race: Transfers<'_>,
     ) -> Result<(), FaultKind> {
         let packing = 32 / element_bits as i64;
         let mask = store.unwrap_or_default();

@@ -127,11 +127,7 @@ mod tests {
     #[test]
     fn a_queue_gives_what_a_heap_gives() {
         let (mut queue, mut heap) = (Queue::default(), BinaryHeap::new());
-        let mut seed = 1u64;
-        let mut below = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
+        let mut below = crate::draws::draws(1);
         let mut clock = 0;
         for place in 0..20_000 {
             let kind = KINDS[below(4) as usize];

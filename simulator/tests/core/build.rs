@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use systole_isa::program::{DebugOp, DebugRange};
 use systole_isa::{Bundle, ChipConfig, DmaDesc, Inst, MxuFormat, Op, Program};
-use systole_simulator::{Fault, Machine, Mode, NoObserver, RunOptions, RunResult, load_bundles};
+use systole_simulator::{Fault, Machine, Mode, NoObserver, Observer, RunOptions, RunResult, Sample, load_bundles};
 
 /// Numbers drawn from a seed.
 pub struct Random(pub u64);
@@ -16,6 +16,29 @@ impl Random {
 
     pub fn of(&mut self, n: i32) -> i32 {
         self.below(n as u64) as i32
+    }
+}
+
+/// Cycles and counters of samples so many cycles apart.
+#[derive(PartialEq, Debug)]
+pub struct Samples {
+    interval: u64,
+    seen: Vec<(u64, Vec<(u64, u64)>)>,
+}
+
+impl Samples {
+    pub fn each(interval: u64) -> Samples {
+        Samples { interval, seen: Vec::new() }
+    }
+}
+
+impl Observer for Samples {
+    fn sample_interval(&self) -> Option<u64> {
+        Some(self.interval)
+    }
+
+    fn sample(&mut self, s: &Sample<'_>) {
+        self.seen.push((s.cycle, s.units.iter().map(|u| (u.busy, u.stalled())).collect()));
     }
 }
 

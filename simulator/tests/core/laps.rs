@@ -3,7 +3,7 @@
 
 use crate::build::*;
 use systole_isa::{ChipConfig, DmaDesc, Inst, Op, Space};
-use systole_simulator::{Mode, NoObserver, Observer, RunOptions, RunResult, Sample};
+use systole_simulator::{Mode, NoObserver, Observer, RunOptions, RunResult};
 
 struct Random(u64);
 
@@ -252,25 +252,12 @@ fn ten_thousand_random_rounds_agree() {
     (1_000..11_000).for_each(check);
 }
 
-/// Cycles and counters of samples.
-#[derive(Default, PartialEq, Debug)]
-struct Samples(Vec<(u64, Vec<(u64, u64)>)>);
-
-impl Observer for Samples {
-    fn sample_interval(&self) -> Option<u64> {
-        Some(1_013)
-    }
-    fn sample(&mut self, s: &Sample<'_>) {
-        self.0.push((s.cycle, s.units.iter().map(|u| (u.busy, u.stalled())).collect()));
-    }
-}
-
 #[test]
 fn samples_within_rounds_agree() {
     for seed in 0..30 {
         let (p, chip) = random_loop(seed);
         let samples = |memo| {
-            let mut seen = Samples::default();
+            let mut seen = Samples::each(1_013);
             let options =
                 RunOptions { memo, max_cycles: 200_000, loop_skip: false, ..RunOptions::new(Mode::TimingOnly) };
             run(&p, &chip, &options, &mut seen);

@@ -2,7 +2,7 @@
 
 use crate::build::*;
 use systole_isa::{ChipConfig, DmaDesc, Inst, Op, Space};
-use systole_simulator::{Fault, Mode, NoObserver, Observer, RunOptions, RunResult, Sample};
+use systole_simulator::{Fault, Mode, NoObserver, RunOptions, RunResult};
 
 /// Bytes of the transfers that programs make, by descriptor; the last two move scalars.
 const BYTES: [u32; 5] = [256, 1024, 4096, 64, 64];
@@ -214,25 +214,12 @@ fn twenty_thousand_random_programs_agree() {
     assert!(ran > 13_000, "{ran} programs without faults");
 }
 
-/// Cycle and counters of samples.
-#[derive(Default, PartialEq, Debug)]
-struct Samples(Vec<(u64, Vec<(u64, u64)>)>);
-
-impl Observer for Samples {
-    fn sample_interval(&self) -> Option<u64> {
-        Some(97)
-    }
-    fn sample(&mut self, s: &Sample<'_>) {
-        self.0.push((s.cycle, s.units.iter().map(|u| (u.busy, u.stalled())).collect()));
-    }
-}
-
 #[test]
 fn samples_are_those_of_the_plain_walk() {
     for seed in 0..40 {
         let (p, chip) = random_program(seed);
         let samples = |memo| {
-            let mut seen = Samples::default();
+            let mut seen = Samples::each(97);
             let options =
                 RunOptions { memo, loop_skip: false, max_cycles: 400_000, ..RunOptions::new(Mode::TimingOnly) };
             let _ = p.machine(&chip).run(&options, &mut seen);

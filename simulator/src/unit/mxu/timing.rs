@@ -616,11 +616,7 @@ mod tests {
 
     #[test]
     fn captured_times_are_the_same_when_they_are_restored() {
-        let mut seed = 7u64;
-        let mut below = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
+        let mut below = crate::draws::draws(7);
         for places in [1, 2, 3, 16, 97] {
             let (mut ring, mut other, mut time) = (Ring::new(places), Ring::new(places), 0);
             for end in 1..600u64 {
@@ -652,11 +648,7 @@ mod tests {
 
     #[test]
     fn units_are_the_same_if_what_is_captured_of_them_is() {
-        let mut seed = 3u64;
-        let mut below = |n: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % n
-        };
+        let mut below = crate::draws::draws(3);
         let mut found = [0; 2];
         for places in [1, 2, 3, 16, 97] {
             // The same times under other numbers, but for some.
