@@ -170,8 +170,8 @@ fn program(app: &App, d: &Data) -> Value {
     let at = crate::views::program::at_cursor(app, d) as usize;
     let t = d.trace(app.device);
     let rows = (at.saturating_sub(20)..d.code.len()).take(60).map(|b| {
-        let count = |v: Option<&Vec<u64>>| v.and_then(|v| v.get(b)).copied();
-        json!({"bundle": b, "times": count(t.map(|t| &t.executions)), "waited": count(t.map(|t| &t.waited)),
+        let (times, waited) = t.map_or((None, None), |t| t.issues.of(b));
+        json!({"bundle": b, "times": times, "waited": waited,
                "operation": d.profile.op_name(d.code.op(b as u32)), "instructions": d.code.texts(b)})
     });
     json!({"bundle": at, "bundles": d.code.len(), "around": rows.collect::<Vec<_>>()})

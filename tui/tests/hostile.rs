@@ -27,12 +27,7 @@ fn sections() -> Vec<([u8; 4], Vec<u8>)> {
 fn file(sections: &[([u8; 4], Vec<u8>)]) -> Vec<u8> {
     let mut out = PROFILE[..12].to_vec();
     for (kind, raw) in sections {
-        let packed = lz4_flex::block::compress(raw);
-        out.extend_from_slice(kind);
-        out.extend_from_slice(&crc32fast::hash(&packed).to_le_bytes());
-        out.extend_from_slice(&(raw.len() as u64).to_le_bytes());
-        out.extend_from_slice(&(packed.len() as u64).to_le_bytes());
-        out.extend_from_slice(&packed);
+        profile::section(kind, raw, &mut out);
     }
     out
 }

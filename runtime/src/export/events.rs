@@ -1,7 +1,7 @@
 //! The events that all trace formats share: slices on tracks, flows from copies to their consumers, counters.
 
 use crate::profile::memory::{occupancy, of_arrays};
-use crate::profile::{Lane, LaneKind, Memory, NO_OP, OpInfo, Profile, Spans, Transfer};
+use crate::profile::{Lane, LaneKind, Memory, NO_OP, OpInfo, Profile, Spans};
 
 /// A track: where slices are.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub fn gather(p: &Profile, most: usize) -> Events {
 /// Where the transfer's data are used first: for a copy to vector memory the first cycle of an operation at or after its end.
 fn flow(p: &Profile, device: usize, id: u32) -> Option<Flow> {
     let trace = p.traces.get(device)?;
-    let t: Transfer = trace.transfers.get(id as usize)?;
+    let t = trace.transfers.get(id as usize)?;
     let to = p.meta.descs.get(t.desc as usize)?.to;
     if to == Memory::Hbm {
         return None;

@@ -11,7 +11,7 @@
 //! rest. `meta` is JSON; the others are columns (see [`super::columns`]), a section for each device or link, in order.
 
 use super::columns::{Reader, Writer};
-use super::{Meta, Profile, Samples, Spans, Trace, Transfers};
+use super::{Issues, Meta, Profile, Samples, Spans, Trace, Transfer, UnitSamples};
 use serde_json::Value;
 use systole_isa::ChipConfig;
 
@@ -52,13 +52,19 @@ pub fn is_profile(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
+/// Writes a section of a file behind others: its kind, a checksum, and its bytes, packed.
+pub fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
     let packed = lz4_flex::block::compress(raw);
     out.extend_from_slice(kind);
     out.extend_from_slice(&crc32fast::hash(&packed).to_le_bytes());
     out.extend_from_slice(&(raw.len() as u64).to_le_bytes());
     out.extend_from_slice(&(packed.len() as u64).to_le_bytes());
     out.extend_from_slice(&packed);
+}
+
+/// A number of cycles, as files have it.
+fn short(v: u64) -> u64 {
+    v.min(u64::from(u32::MAX))
 }
 
 fn put_spans(s: &Spans, w: &mut Writer) {
@@ -84,24 +90,31 @@ fn put_trace(t: &Trace) -> Vec<u8> {
     for spans in [&t.ops, &t.kernels, &t.runs, &t.waits] {
         put_spans(spans, &mut w);
     }
-    let d = &t.transfers;
-    w.differences(d.issued.iter().copied());
-    for column in [&d.wait, &d.len, &d.desc, &d.op, &d.read, &d.write] {
-        w.differences(column.iter().map(|v| *v as u64));
+    let columns: [fn(&Transfer) -> u64; 7] = [
+        |t| t.issued,
+        |t| short(t.start.saturating_sub(t.issued)),
+        |t| short(t.end.saturating_sub(t.start)),
+        |t| t.desc.into(),
+        |t| t.op.into(),
+        |t| t.read.into(),
+        |t| t.write.into(),
+    ];
+    for column in columns {
+        w.differences(t.transfers.iter().map(column));
     }
     let s = &t.samples;
-    w.number(s.units as u64);
+    w.number(s.units.count as u64);
     for column in [&s.cycle, &s.bundles, &s.hbm_read, &s.hbm_write] {
         w.differences(column.iter().copied());
     }
     // Column by column, each grows slowly.
-    for column in [&s.busy, &s.stalled, &s.useful] {
-        for u in 0..s.units {
-            w.differences((u..column.len()).step_by(s.units).map(|i| column[i]));
+    for column in [&s.units.busy, &s.units.stalled, &s.units.useful] {
+        for u in 0..s.units.count {
+            w.differences((u..column.len()).step_by(s.units.count).map(|i| column[i]));
         }
     }
-    w.plain(t.executions.iter().copied());
-    w.plain(t.waited.iter().copied());
+    w.plain(t.issues.executions.iter().copied());
+    w.plain(t.issues.waited.iter().copied());
     w.0
 }
 
@@ -109,53 +122,51 @@ fn get_trace(bytes: &[u8]) -> Result<Trace, FileError> {
     let mut r = Reader(bytes);
     let (ops, kernels, runs, waits) = (get_spans(&mut r)?, get_spans(&mut r)?, get_spans(&mut r)?, get_spans(&mut r)?);
     let issued = r.differences()?;
+    if issued.windows(2).any(|w| w[0] > w[1]) || issued.last().is_some_and(|l| *l > u64::MAX / 4) {
+        return Err(FileError::Damaged("transfers are not in order".into()));
+    }
     let n = issued.len();
     let mut column = || {
         let c = r.differences32()?;
         if c.len() == n { Ok(c) } else { Err(FileError::Damaged("the columns of transfers differ in length".into())) }
     };
-    let transfers = Transfers {
-        issued,
-        wait: column()?,
-        len: column()?,
-        desc: column()?,
-        op: column()?,
-        read: column()?,
-        write: column()?,
+    let [wait, len, desc, op, read, write] = [column()?, column()?, column()?, column()?, column()?, column()?];
+    let transfer = |(i, issued): (usize, u64)| {
+        let start = issued + u64::from(wait[i]);
+        let end = start + u64::from(len[i]);
+        Transfer { issued, start, end, desc: desc[i], op: op[i], read: read[i], write: write[i] }
     };
-    if transfers.issued.windows(2).any(|w| w[0] > w[1]) || transfers.issued.last().is_some_and(|l| *l > u64::MAX / 4) {
-        return Err(FileError::Damaged("transfers are not in order".into()));
-    }
+    let transfers = issued.into_iter().enumerate().map(transfer).collect();
     let samples = get_samples(&mut r)?;
-    let (executions, waited) = (r.plain()?, r.plain()?);
+    let issues = Issues { executions: r.plain()?, waited: r.plain()? };
     if !r.0.is_empty() {
         return Err(FileError::Damaged("bytes behind the last column".into()));
     }
-    Ok(Trace { ops, kernels, transfers, runs, waits, samples, executions, waited })
+    Ok(Trace { ops, kernels, transfers, runs, waits, samples, issues })
 }
 
 fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
-    let units = r.number()? as usize;
+    let count = r.number()? as usize;
     let (cycle, bundles, hbm_read, hbm_write) =
         (r.differences()?, r.differences()?, r.differences()?, r.differences()?);
     let n = cycle.len();
     let wrong = || FileError::Damaged("the columns of counters differ in length".into());
-    if units > 1024 || [bundles.len(), hbm_read.len(), hbm_write.len()] != [n; 3] {
+    if count > 1024 || [bundles.len(), hbm_read.len(), hbm_write.len()] != [n; 3] {
         return Err(wrong());
     }
     let mut columns = || {
-        let mut out = vec![0; n * units];
-        for u in 0..units {
+        let mut out = vec![0; n * count];
+        for u in 0..count {
             let column = r.differences()?;
             if column.len() != n {
                 return Err(wrong());
             }
-            column.into_iter().enumerate().for_each(|(i, v)| out[i * units + u] = v);
+            column.into_iter().enumerate().for_each(|(i, v)| out[i * count + u] = v);
         }
         Ok(out)
     };
-    let (busy, stalled, useful) = (columns()?, columns()?, columns()?);
-    Ok(Samples { cycle, bundles, hbm_read, hbm_write, busy, stalled, useful, units })
+    let units = UnitSamples { count, busy: columns()?, stalled: columns()?, useful: columns()? };
+    Ok(Samples { cycle, bundles, hbm_read, hbm_write, units })
 }
 
 /// The file of a profile.
@@ -312,7 +323,7 @@ fn check(meta: &Meta, traces: &[Trace], links: &[Spans]) -> Result<(), FileError
         return wrong("the number of devices or links differs");
     }
     for (d, t) in meta.devices.iter().zip(traces) {
-        if !t.samples.is_empty() && t.samples.units != d.units.len() {
+        if !t.samples.is_empty() && t.samples.units.count != d.units.len() {
             return wrong("the counters are of other units");
         }
         if d.ops.iter().any(|o| o.op.is_some_and(|i| i as usize >= meta.ops.len())) {

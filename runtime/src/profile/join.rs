@@ -1,7 +1,8 @@
 //! Joins what was recorded with the program and the counters of the run.
 
 use super::{
-    Buffer, DescInfo, DeviceMeta, Kernel, Level, Memory, Meta, NO_OP, OpRow, Profile, Recorded, Trace, UnitRow, pod,
+    Buffer, DescInfo, DeviceMeta, Issues, Kernel, Level, Memory, Meta, NO_OP, OpRow, Profile, Recorded, Trace, UnitRow,
+    pod,
 };
 use crate::RunResult;
 use crate::cost::Links;
@@ -75,12 +76,13 @@ fn buffers(program: &Program, hbm: u64, trace: &Trace, cycles: u64) -> Vec<Buffe
 
 /// Takes from the samples of useful work what the counters of the whole run take as padding.
 fn trim(trace: &mut Trace, result: &RunResult, units: &[UnitRow]) {
-    let n = trace.samples.units;
+    let n = trace.samples.units.count;
     for (u, row) in units.iter().enumerate().take(n) {
         let counted = result.units.iter().find(|c| c.unit == row.unit).map_or(0.0, |c| c.useful);
         if counted > 0.0 && !row.unit.starts_with("mxu") {
             let part = (row.useful / counted).min(1.0);
-            trace.samples.useful.iter_mut().skip(u).step_by(n).for_each(|v| *v = (*v as f64 * part).round() as u64);
+            let useful = trace.samples.units.useful.iter_mut().skip(u).step_by(n);
+            useful.for_each(|v| *v = (*v as f64 * part).round() as u64);
         }
     }
 }
@@ -117,8 +119,7 @@ impl Profile {
         let mut devices = Vec::new();
         for (lane, recorded) in lanes(&scale, what.run).into_iter().zip(recorded) {
             let (result, mut trace) = (lane.result, recorded.trace);
-            trace.executions = result.executions.to_vec();
-            trace.waited = result.waits.clone();
+            trace.issues = Issues { executions: result.executions.to_vec(), waited: result.waits.clone() };
             trim(&mut trace, result, &lane.units);
             // The lane ends where the run ends.
             let end = trace.ops.end();

@@ -23,7 +23,7 @@ pub mod scope;
 mod spans;
 pub mod table;
 
-pub use file::{FileError, MAGIC, VERSION, is_profile, read, write};
+pub use file::{FileError, MAGIC, VERSION, is_profile, read, section, write};
 pub use join::Run;
 pub use lane::{Lane, LaneKind};
 pub use record::{Limits, Recorded, Recorder};
@@ -169,79 +169,40 @@ impl Detail {
     pub const ALL: Detail = Detail { op_window: 0, kernel_window: 0, transfer_stride: 1, bundle_stride: 1 };
 }
 
-/// Transfers by column, by issue.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Transfers {
-    pub issued: Vec<u64>,
-    /// Cycles from issue until the engine begins, and from then until the last byte is in place.
-    pub wait: Vec<u32>,
-    pub len: Vec<u32>,
-    pub desc: Vec<u32>,
-    pub op: Vec<u32>,
-    /// HBM bytes read and written, whole bursts.
-    pub read: Vec<u32>,
-    pub write: Vec<u32>,
-}
-
 /// A transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     pub issued: u64,
+    /// Cycles in which the engine begins, and in which the last byte is in place.
     pub start: u64,
     pub end: u64,
     pub desc: u32,
     pub op: u32,
+    /// HBM bytes, whole bursts.
     pub read: u32,
     pub write: u32,
 }
 
-impl Transfers {
-    pub fn len(&self) -> usize {
-        self.issued.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.issued.is_empty()
-    }
-
-    pub fn get(&self, i: usize) -> Option<Transfer> {
-        let issued = *self.issued.get(i)?;
-        let start = issued + self.wait[i] as u64;
-        let end = start + self.len[i] as u64;
-        let (read, write) = (self.read[i], self.write[i]);
-        Some(Transfer { issued, start, end, desc: self.desc[i], op: self.op[i], read, write })
-    }
-
-    pub fn iter(&self) -> impl Iterator<Item = Transfer> + '_ {
-        (0..self.len()).filter_map(|i| self.get(i))
-    }
-
-    pub fn push(&mut self, t: Transfer) {
-        let short = |v: u64| v.min(u32::MAX as u64) as u32;
-        self.issued.push(t.issued);
-        self.wait.push(short(t.start.saturating_sub(t.issued)));
-        self.len.push(short(t.end.saturating_sub(t.start)));
-        self.desc.push(t.desc);
-        self.op.push(t.op);
-        self.read.push(t.read);
-        self.write.push(t.write);
-    }
-}
-
-/// Counters at cycles, since the start: one row of `units` for each cycle.
+/// Counters at cycles, since the start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Samples {
     pub cycle: Vec<u64>,
     pub bundles: Vec<u64>,
     pub hbm_read: Vec<u64>,
     pub hbm_write: Vec<u64>,
-    /// `busy` and all stalls of unit `u` at sample `i`: `[i * units + u]`.
+    pub units: UnitSamples,
+}
+
+/// Cycles of units, in the order of the device's: of unit `u` at sample `i` in `[i * count + u]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnitSamples {
+    /// Units.
+    pub count: usize,
     pub busy: Vec<u64>,
+    /// All stalls.
     pub stalled: Vec<u64>,
-    /// Useful cycles likewise, rounded; of matrix units those in which rows streamed.
+    /// Rounded; of matrix units those in which rows streamed.
     pub useful: Vec<u64>,
-    /// Units, in the order of the device's.
-    pub units: usize,
 }
 
 /// What a unit did between two cycles, as shares of the time.
@@ -265,20 +226,20 @@ impl Samples {
     /// Shares of unit `u` over cycles `from..to`; `total` is its row at the end of the run of `cycles`.
     pub fn unit(&self, u: usize, from: u64, to: u64, total: &UnitRow, cycles: u64) -> Share {
         let over = to.saturating_sub(from).max(1) as f64;
-        let n = self.units;
-        let busy = |c| self.value(|i| self.busy[i * n + u], c, (cycles, total.busy));
-        let stalled = |c| self.value(|i| self.stalled[i * n + u], c, (cycles, total.stalled()));
+        let n = self.units.count;
+        let busy = |c| self.value(|i| self.units.busy[i * n + u], c, (cycles, total.busy));
+        let stalled = |c| self.value(|i| self.units.stalled[i * n + u], c, (cycles, total.stalled()));
         let share = |v: f64| (v / over).clamp(0.0, 1.0);
         Share { busy: share(busy(to) - busy(from)), stalled: share(stalled(to) - stalled(from)) }
     }
 
     /// The part of unit `u`'s busy cycles in `from..to` that was useful, as the counters say.
     fn useful(&self, u: usize, from: u64, to: u64, total: &UnitRow, cycles: u64) -> f64 {
-        let n = self.units;
+        let n = self.units.count;
         let at = |column: &[u64], c, end| self.value(|i| column.get(i * n + u).copied().unwrap_or(0), c, (cycles, end));
-        let busy = at(&self.busy, to, total.busy) - at(&self.busy, from, total.busy);
+        let busy = at(&self.units.busy, to, total.busy) - at(&self.units.busy, from, total.busy);
         let all = total.useful.round() as u64;
-        let useful = at(&self.useful, to, all) - at(&self.useful, from, all);
+        let useful = at(&self.units.useful, to, all) - at(&self.units.useful, from, all);
         if busy > 0.0 { (useful / busy).clamp(0.0, 1.0) } else { 0.0 }
     }
 
@@ -297,15 +258,28 @@ pub struct Trace {
     pub ops: Spans,
     /// Calls of kernels by number.
     pub kernels: Spans,
-    pub transfers: Transfers,
+    /// By issue.
+    pub transfers: Vec<Transfer>,
     /// Runs of bundles by their first, a bundle a cycle.
     pub runs: Spans,
     /// Waits by `bundle * 16 + cause`.
     pub waits: Spans,
     pub samples: Samples,
-    /// How often every bundle issued, and cycles it waited.
+    pub issues: Issues,
+}
+
+/// How often every bundle issued, and cycles it waited; empty where that was not recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Issues {
     pub executions: Vec<u64>,
     pub waited: Vec<u64>,
+}
+
+impl Issues {
+    /// Of one bundle.
+    pub fn of(&self, bundle: usize) -> (Option<u64>, Option<u64>) {
+        (self.executions.get(bundle).copied(), self.waited.get(bundle).copied())
+    }
 }
 
 /// The id of spans of no operation.

@@ -126,9 +126,8 @@ impl<'a> Recorder<'a> {
             let room = if self.detail.transfer_stride < MAX_STRIDE { usize::MAX } else { self.limits.spans };
             self.detail.transfer_stride = (self.detail.transfer_stride * 2).min(MAX_STRIDE);
             let wanted = |t: &Transfer| keeps(self.detail.transfer_stride, t.issued);
-            let kept: Vec<Transfer> = self.trace.transfers.iter().filter(wanted).take(room).collect();
-            self.trace.transfers = Default::default();
-            kept.into_iter().for_each(|t| self.trace.transfers.push(t));
+            self.trace.transfers.retain(wanted);
+            self.trace.transfers.truncate(room);
         }
     }
 
@@ -148,11 +147,11 @@ impl<'a> Recorder<'a> {
             return;
         }
         let odd = |i: usize| i % 2 == 1;
-        let n = s.units.max(1);
+        let n = s.units.count.max(1);
         for column in [&mut s.cycle, &mut s.bundles, &mut s.hbm_read, &mut s.hbm_write] {
             keep(column, odd);
         }
-        for column in [&mut s.busy, &mut s.stalled, &mut s.useful] {
+        for column in [&mut s.units.busy, &mut s.units.stalled, &mut s.units.useful] {
             keep(column, |i| odd(i / n));
         }
         self.interval *= 2;
@@ -252,15 +251,15 @@ impl Observer for Recorder<'_> {
 
     fn sample(&mut self, sample: &Sample<'_>) {
         let s = &mut self.trace.samples;
-        s.units = sample.units.len();
+        s.units.count = sample.units.len();
         s.cycle.push(sample.cycle);
         s.bundles.push(sample.bundles);
         s.hbm_read.push(sample.traffic.hbm_read);
         s.hbm_write.push(sample.traffic.hbm_write);
         for u in sample.units {
-            s.busy.push(u.busy);
-            s.stalled.push(u.stalled());
-            s.useful.push(u.useful.round() as u64);
+            s.units.busy.push(u.busy);
+            s.units.stalled.push(u.stalled());
+            s.units.useful.push(u.useful.round() as u64);
         }
         self.op = sample.op;
         self.bound_samples();
@@ -331,8 +330,7 @@ impl Observer for Recorder<'_> {
         self.detail.kernel_window = self.detail.kernel_window.max(joined);
         bound(&mut self.trace.kernels, &mut self.detail.kernel_window, self.limits.spans);
         let t = &mut self.trace.transfers;
-        let first = t.issued.partition_point(|i| *i <= from);
-        let again: Vec<Transfer> = (first..t.len()).filter_map(|i| t.get(i)).collect();
+        let again = t[t.partition_point(|t| t.issued <= from)..].to_vec();
         let step = (again.len() as u64 * times).div_ceil(MAX_REPEATED).max(1);
         let shown = if again.is_empty() { 0 } else { times };
         for k in (1..=shown).step_by(step as usize) {

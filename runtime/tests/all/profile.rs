@@ -68,7 +68,7 @@ fn recordings_agree_with_counters() {
     assert_eq!(issued, d.counts.bundles);
     let issue = d.units.iter().find(|u| u.unit == "issue").expect("the issue stage");
     assert_eq!(t.waits.iter().map(|s| s.end - s.start).sum::<u64>(), issue.stalled());
-    assert_eq!(t.executions.iter().sum::<u64>(), d.counts.bundles);
+    assert_eq!(t.issues.executions.iter().sum::<u64>(), d.counts.bundles);
     assert!(!t.kernels.is_empty() && t.kernels.iter().all(|k| (k.id as usize) < p.meta.kernels.len()));
     for m in [profile::Memory::Vmem, profile::Memory::Hbm] {
         let peak = memory::peak(&memory::occupancy(p, m)).bytes;

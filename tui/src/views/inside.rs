@@ -122,10 +122,10 @@ fn kernels(app: &App, data: &Data, o: &OpRow) -> Vec<String> {
         let Some(k) = data.profile.meta.kernels.get(id as usize) else { continue };
         let last = k.start + k.bundles.saturating_sub(1);
         out.push(format!("kernel {}: {n} calls, {cycles} cycles, bundles {}..{last}", k.name, k.start));
-        let executions = |b: u32| t.executions.get(b as usize).copied().unwrap_or(0);
+        let executions = |b: u32| t.issues.of(b as usize).0.unwrap_or(0);
         for (first, last) in data.code.loops_of(k) {
             let issued: u64 = (first..=last).map(executions).sum();
-            let waited: u64 = (first..=last).map(|b| t.waited.get(b as usize).copied().unwrap_or(0)).sum();
+            let waited: u64 = (first..=last).map(|b| t.issues.of(b as usize).1.unwrap_or(0)).sum();
             let rounds = executions(last).max(1);
             out.push(format!(
                 "  loop {first}..{last}: {} iterations, {:.1} cycles each, {:.1} of them waiting",

@@ -69,7 +69,8 @@ fn list(app: &App, data: &Data, (at, middle): (usize, usize), pen: &mut Pen<'_>)
         let y = y + 1;
         let slots = data.code.slots(b);
         let letters: String = SLOTS.chars().zip(slots).map(|(c, n)| if n > 0 { c } else { '·' }).collect();
-        let count = |v: &[u64]| v.get(b).map_or(String::new(), |n| n.to_string());
+        let (executions, waited) = t.issues.of(b);
+        let count = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
         let op = data.code.op(b as u32);
         let name = if op == NO_OP { "" } else { p.op_name(op) };
         let kernel = p.meta.kernels.iter().find(|k| k.start as usize == b);
@@ -79,12 +80,12 @@ fn list(app: &App, data: &Data, (at, middle): (usize, usize), pen: &mut Pen<'_>)
         }
         let line = format!(
             "{b:>6} {letters:<10} {:>9} {:>9}  {:<names$} {text}",
-            count(&t.executions),
-            count(&t.waited),
+            count(executions),
+            count(waited),
             cut(name, names)
         );
-        let never = t.executions.get(b).is_some_and(|n| *n == 0);
-        let waits = t.waited.get(b).is_some_and(|n| *n as f64 >= 0.01 * data.cycles() as f64);
+        let never = executions == Some(0);
+        let waits = waited.is_some_and(|n| n as f64 >= 0.01 * data.cycles() as f64);
         inner.paint(
             1,
             y,
@@ -123,8 +124,8 @@ fn bundle(app: &App, data: &Data, b: usize, pen: &mut Pen<'_>) {
     }
     let around = data.code.loops.iter().rfind(|l| l.0 as usize <= b && b <= l.1 as usize);
     let t = data.trace(app.device);
-    let count = |v: Option<&Vec<u64>>| v.and_then(|v| v.get(b)).copied().unwrap_or(0);
-    let (times, waited) = (count(t.map(|t| &t.executions)), count(t.map(|t| &t.waited)));
+    let (times, waited) = t.map_or((None, None), |t| t.issues.of(b));
+    let (times, waited) = (times.unwrap_or(0), waited.unwrap_or(0));
     let mut text = format!("issued {times} times, waited {waited} cycles");
     if times > 0 {
         text += &format!(" ({:.1} each time)", waited as f64 / times as f64);
