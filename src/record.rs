@@ -8,8 +8,8 @@ use systole_runtime::profile::{Level, Limits, Profile, Recorder, Run};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
-    Attached, Client, Mode, NoObserver, Observer, PodOptions, Queues, Ran, RunOptions, RuntimeError, Setup, generate,
-    pod,
+    Attached, Client, InputsFrom, Mode, NoObserver, Observer, PodOptions, Queues, Ran, RunOptions, RuntimeError, Setup,
+    generate, pod,
 };
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -60,7 +60,7 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
     let client = Client::with_chip(chip);
     let exe = client.load(program_for(p, &client, &flags)?)?;
     let program = Arc::clone(&exe.program);
-    let seed = p.setup().seed.unwrap_or(0);
+    let seed = p.setup().given.seed.unwrap_or(0);
     let inputs = generate::placeholders(&program, seed);
     let level = p.meta.level.min(Level::Kernels);
     let devices = program.pod.devices() as usize;
@@ -85,8 +85,9 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
         &pod,
         Attached { queues: &mut queues, watchers, ..Attached::default() },
     )?;
+    let given = &p.setup().given;
     let setup = Setup {
-        seed: p.setup().seed.or(p.setup().inputs.as_ref().map(|_| 0)),
+        given: InputsFrom { seed: given.seed.or(given.inputs.as_ref().map(|_| 0)), inputs: None },
         flags: p.setup().flags.clone(),
         ..Setup::new(&p.setup().program, client.chip(), &program, Mode::TimingOnly)
     };

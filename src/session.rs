@@ -13,7 +13,7 @@ use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::spmd::{self, Parts, Unsaid};
 use systole_runtime::{
-    Array, Attached, Client, CompileOptions, Executable, Inputs, Mode, Observer, PodFinished, Queues, Ran,
+    Array, Attached, Client, CompileOptions, Executable, Inputs, InputsFrom, Mode, Observer, PodFinished, Queues, Ran,
     RuntimeError, Setup, generate, memory, npz,
 };
 
@@ -523,8 +523,7 @@ impl Ready {
         let (chip, program) = (self.client.chip(), &*self.exe.program);
         let drawn = args.inputs.is_none() && !program.params.is_empty();
         let setup = Setup {
-            seed: drawn.then_some(args.seed),
-            inputs: args.inputs.clone(),
+            given: InputsFrom { seed: drawn.then_some(args.seed), inputs: args.inputs.clone() },
             flags: args.flags(),
             ..Setup::new(&args.module, chip, program, mode)
         };

@@ -43,7 +43,7 @@ pub use client::{Client, CompileOptions, Device, Executable, Execution, RunOptio
 pub use error::RuntimeError;
 pub use host::{CustomCall, Queues, Registry};
 pub use pod::{Attached, PodExecution, PodOptions};
-pub use report::{Ran, Report, Setup, report};
+pub use report::{InputsFrom, Ran, Report, Setup, report};
 pub use systole_compiler::passes::options::Asked;
 pub use systole_compiler::passes::transfers::EntryLayouts;
 pub use systole_simulator::{Assume, Fault, Mode, NoObserver, Observer, PodRun, RunResult};

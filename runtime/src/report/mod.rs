@@ -17,7 +17,7 @@ pub mod text;
 use crate::cost::energy::Flops;
 use crate::cost::{self, AreaReport, EnergyReport, Links, Prices, Work, draws};
 use crate::executions::Executions;
-pub use setup::Setup;
+pub use setup::{InputsFrom, Setup};
 
 use crate::Mode;
 use crate::origin::Origin;

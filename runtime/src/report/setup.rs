@@ -19,12 +19,19 @@ pub struct Setup {
     pub chip: ChipIdentity,
     /// `full`, `timing-only` or `numeric-only`.
     pub mode: String,
+    #[serde(flatten)]
+    pub given: InputsFrom,
+    /// Flags that compiled and ran the program, other than the chip's, files and the mode.
+    pub flags: Vec<String>,
+}
+
+/// Where inputs came from.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct InputsFrom {
     /// Seed of inputs that were drawn; none where a file gave them.
     pub seed: Option<u64>,
     /// File that gave the inputs.
     pub inputs: Option<String>,
-    /// Flags that compiled and ran the program, other than the chip's, files and the mode.
-    pub flags: Vec<String>,
 }
 
 /// A mode's name in outputs.
@@ -57,7 +64,7 @@ impl Setup {
     /// Version, mode, inputs and flags in a line.
     pub fn line(&self) -> String {
         let mut text = format!("systole {}, {}", self.systole, self.mode);
-        match (&self.inputs, self.seed) {
+        match (&self.given.inputs, self.given.seed) {
             (Some(file), _) => text += &format!(", inputs of {file}"),
             (None, Some(seed)) => text += &format!(", inputs drawn with --seed {seed}"),
             (None, None) => {}
