@@ -117,14 +117,16 @@ pub(super) fn acos(b: &mut KernelBuilder, x: Value) -> Value {
     pick(b, end, pi, r)
 }
 
-/// log(x) + log(2) where `x` is so large that x^2 + 1 is x^2 in both widths, else `small`.
-fn or_log_2x(b: &mut KernelBuilder, x: Value, small: Value) -> Value {
-    let l = un(b, Unary::Log, x);
-    let log_2 = lit(b, LN_2, x);
-    let l = add(b, l, log_2);
-    let bound = lit(b, 1e10, x);
+/// log1p(t), or log(x) + log(2) where 1 is nothing beside `x` in both widths, long before its square is no number any more. There is
+/// one logarithm to wait for.
+fn log1p_or_log_2x(b: &mut KernelBuilder, x: Value, t: Value) -> Value {
+    let bound = lit(b, 1e18, x);
     let big = test(b, Direction::Lt, bound, x);
-    pick(b, big, l, small)
+    let of = pick(b, big, x, t);
+    let l = un(b, Unary::Log1p, of);
+    let (log_2, zero) = (lit(b, LN_2, x), lit(b, 0.0, x));
+    let more = pick(b, big, log_2, zero);
+    add(b, l, more)
 }
 
 /// log1p(a + a^2 / (1 + sqrt(a^2 + 1))) of the magnitude.
@@ -137,25 +139,24 @@ pub(super) fn asinh(b: &mut KernelBuilder, x: Value) -> Value {
     let d = add(b, s, one);
     let q = div(b, z, d);
     let t = add(b, q, a);
-    let l = un(b, Unary::Log1p, t);
-    let r = or_log_2x(b, a, l);
+    let r = log1p_or_log_2x(b, a, t);
     with_sign_of(b, r, x)
 }
 
-/// The arc hyperbolic cosine of 1 + t, and of u - 1: log1p(t + sqrt(t u)).
-pub(super) fn acosh1p(b: &mut KernelBuilder, t: Value, u: Value) -> Value {
+/// t + sqrt(t u), of which log1p is the arc hyperbolic cosine of 1 + t, and of u - 1.
+pub(super) fn acosh_less_log1p(b: &mut KernelBuilder, t: Value, u: Value) -> Value {
     let p = mul(b, t, u);
     let s = un(b, Unary::Sqrt, p);
-    let a = add(b, t, s);
-    un(b, Unary::Log1p, a)
+    add(b, t, s)
 }
 
+/// log1p(t + sqrt(t (t + 2))) with t = x - 1.
 pub(super) fn acosh(b: &mut KernelBuilder, x: Value) -> Value {
     let (one, two) = (lit(b, 1.0, x), lit(b, 2.0, x));
     let t = sub(b, x, one);
     let u = add(b, t, two);
-    let l = acosh1p(b, t, u);
-    let r = or_log_2x(b, x, l);
+    let l = acosh_less_log1p(b, t, u);
+    let r = log1p_or_log_2x(b, x, l);
     // Below -1 the product is positive again.
     let (outside, nan) = (test(b, Direction::Lt, x, one), lit(b, f64::NAN, x));
     pick(b, outside, nan, r)

@@ -1,7 +1,7 @@
 //! Inverse sine and cosine of complex numbers by the method of Hull, Fairgrieve and Tang: with the distances r and s
 //! from -1 and 1, a = (r + s) / 2 and b = |re| / a, both parts follow without cancellation.
 
-use super::super::real::{acosh1p, add, bin, div, lit, mul, pick, sub, test, un};
+use super::super::real::{acosh_less_log1p, add, bin, div, lit, mul, pick, sub, test, un};
 use super::{Z, magnitude};
 use crate::emit::Value;
 use crate::kernel::KernelBuilder;
@@ -81,7 +81,8 @@ fn height(b: &mut KernelBuilder, x: Value, y: Value, [a, near_r, sx, sm]: [Value
     let sum = add(b, near_r, second);
     let am1 = mul(b, sum, half);
     let ap1 = add(b, a, unit);
-    let near = acosh1p(b, am1, ap1);
+    let t = acosh_less_log1p(b, am1, ap1);
+    let near = un(b, Unary::Log1p, t);
     let aa = mul(b, a, a);
     let t = sub(b, aa, unit);
     let t = un(b, Unary::Sqrt, t);
