@@ -57,6 +57,16 @@ pub struct Compiled {
     pub strips: usize,
     /// Whether a loop does parts of other iterations beside one's work ([`PassOptions::ahead`]).
     pub ahead: bool,
+    /// Whether [`Guide::few_aside`] would have made another plan.
+    pub crowded: bool,
+}
+
+/// A plan, with what it is [`Compiled`] with.
+struct Planned {
+    plan: Plan,
+    strips: usize,
+    ahead: bool,
+    crowded: bool,
 }
 
 /// Compiles a verified module. `source` is its text (for line numbers); `dump` gets what every stage changed.
@@ -85,12 +95,13 @@ pub fn compile_sharing(
     shared: &Shared,
 ) -> Result<Compiled, CompileError> {
     let mut stages = Stages::new(dump);
-    let (mut plan, strips, ahead) = planned(module, (chip, options), source, &mut stages, shared)?;
+    let Planned { mut plan, strips, ahead, crowded } = planned(module, (chip, options), source, &mut stages, shared)?;
     if let Some(dump) = &mut stages.dump {
         estimate(&mut plan, &chip.part(&options.part));
         dump("plan.txt", &text::to_text(&plan));
     }
-    Ok(Compiled { program: generated(&plan, (chip, options), stages.dump, &shared.done)?, strips, ahead })
+    let program = generated(&plan, (chip, options), stages.dump, &shared.done)?;
+    Ok(Compiled { program, strips, ahead, crowded })
 }
 
 /// The plan of a verified module with an estimate of every kernel; see [`compile`].
@@ -105,7 +116,8 @@ pub fn plan_module(
     options: &CompileOptions,
     source: &str,
 ) -> Result<Plan, CompileError> {
-    let (mut plan, ..) = planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
+    let Planned { mut plan, .. } =
+        planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
     estimate(&mut plan, &chip.part(&options.part));
     Ok(plan)
 }
@@ -118,7 +130,7 @@ fn planned(
     source: &str,
     stages: &mut Stages<'_, '_>,
     shared: &Shared,
-) -> Result<(Plan, usize, bool), CompileError> {
+) -> Result<Planned, CompileError> {
     let lines = line_starts(source);
     let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
     let planning = PlanOptions {
@@ -129,9 +141,9 @@ fn planned(
     };
     let used = chip.part(&options.part);
     let planned = |l: &Lowered| {
-        let mut made = plan(&l.core, &used, &planning, &line, &l.memo)?;
+        let (mut made, crowded) = plan(&l.core, &used, &planning, &line, &l.memo)?;
         (made.head.fingerprint, made.head.part) = (chip.fingerprint(), options.part);
-        Ok((made, l.strips, l.ahead))
+        Ok(Planned { plan: made, strips: l.strips, ahead: l.ahead, crowded })
     };
     let lowered = shared.lowered(module, &options.passes, stages)?;
     match planned(&lowered) {

@@ -171,22 +171,37 @@ impl Client {
         })
     }
 
-    /// Strips, or none.
+    /// Strips, or none, and how many of the arrays that stand in the way of others are streamed.
     fn choose_strips(&self, module: &Module, options: CompileOptions, compile: Compile<'_>) -> Choice {
         let first = compile(module, &options)?;
         let mut chosen = (options.clone(), Some(first.program));
-        if first.strips == 0 {
+        let crowded = first.crowded;
+        if first.strips == 0 && !crowded {
             return Ok(chosen);
         }
         let Some(mut best) = chosen.1.as_ref().and_then(|p| self.timed(p, u64::MAX)) else { return Ok(chosen) };
-        let many = module.computations.iter().map(|c| c.nodes.len()).sum::<usize>() >= MANY;
-        for share in SHARES.into_iter().filter(|&s| s != SHARES[1] || !many) {
-            let other = CompileOptions { strips: Some(share), ..options.clone() };
-            // A plan that does not fit is none.
-            let Ok(done) = compile(module, &other) else { continue };
+        // A plan that does not fit is none.
+        let mut attempt = |chosen: &mut Chosen, other: CompileOptions| {
+            let done = compile(module, &other).ok()?;
             if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
                 best = t;
-                chosen = (other, Some(done.program));
+                *chosen = (other, Some(done.program));
+            }
+            Some(done.crowded)
+        };
+        let few = |options: &CompileOptions| {
+            let guide = Guide { few_aside: true, ..options.guide.clone() };
+            CompileOptions { guide, ..options.clone() }
+        };
+        if crowded {
+            attempt(&mut chosen, few(&options));
+        }
+        let many = module.computations.iter().map(|c| c.nodes.len()).sum::<usize>() >= MANY;
+        for share in SHARES.into_iter().filter(|&s| first.strips > 0 && (s != SHARES[1] || !many)) {
+            let other = CompileOptions { strips: Some(share), ..options.clone() };
+            let crowded = attempt(&mut chosen, other.clone()).is_some_and(|crowded| crowded);
+            if crowded && share == SHARES[0] {
+                attempt(&mut chosen, few(&other));
             }
         }
         Ok(chosen)

@@ -9,6 +9,7 @@ pub mod ahead;
 pub mod chunks;
 mod copied;
 pub mod counters;
+pub mod fills;
 pub mod invariant;
 pub mod shapes;
 pub mod stacks;

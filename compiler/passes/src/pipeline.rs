@@ -252,13 +252,19 @@ pub const PASSES: &[Pass] = &[
     },
     // After everything that could move operations across a barrier.
     Pass { name: "barriers", summary: "optimisation barriers gone", run: |m, d, _| rewrite(m, d, &mut barrier) },
-    // Last: it applies no local rules, which would undo it.
+    // Behind the local rules, which would undo it.
     Pass {
         name: "shifts",
         summary: "rolls, and slices that begin within a tile of lanes, as slices of what several of them have in common",
         run: |m, d, o| {
             shifts::run(m, d, shifts::Chip { lanes: u64::from(o.chip.tile.1), vmem_bytes: o.chip.vmem_bytes })
         },
+    },
+    // Behind everything that makes equal nodes one.
+    Pass {
+        name: "fills",
+        summary: "values repeated that loops, slices and rows are put into as arrays of these alone",
+        run: |m, d, _| loops::fills::run(m, d),
     },
 ];
 

@@ -6,7 +6,7 @@ use super::lower::memo::Memo;
 use super::lower::scalar::is_scalar_type;
 use super::lower::{Lower, Val};
 use super::memory::{kernel_semaphores, vmem_map};
-use super::place::{Placement, hand_over, place};
+use super::place::{Crowding, Placement, hand_over, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Step};
 use super::view::{BufId, Form, View};
@@ -42,7 +42,8 @@ const RESIDENT: [(u64, u64); 11] =
 const AGAIN: usize = 5;
 
 /// The plan that keeps as much in vector memory as fits; exchanges are hidden behind other work if there is memory for it.
-/// `line` says where in the source text a node is; `memo` is of this module, chip and guide.
+/// `line` says where in the source text a node is; `memo` is of this module, chip and guide. With the plan comes whether
+/// [`Guide::few_aside`](super::guide::Guide::few_aside) would have made another one.
 ///
 /// # Errors
 /// A program without a lowering, or one too large for the chip.
@@ -52,7 +53,7 @@ pub fn plan(
     options: &PlanOptions,
     line: &dyn Fn(Span) -> u32,
     memo: &Memo,
-) -> Result<Plan, CompileError> {
+) -> Result<(Plan, bool), CompileError> {
     let asked = Asked { core, chip, options, line, memo };
     asked.attempts().map_err(|e| options.guide.schedule.named(e))
 }
@@ -62,6 +63,8 @@ pub fn plan(
 struct Attempt {
     /// What stood in the way of steps, or is brought in again and again.
     crowding: Vec<String>,
+    /// Whether it is a choice how much of that is streamed.
+    choice: bool,
     /// Loops that cores cannot share.
     apart: Vec<String>,
     /// Products do on the way what loops leave to them.
@@ -78,11 +81,12 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn attempts(&self) -> Result<Plan, CompileError> {
+    fn attempts(&self) -> Result<(Plan, bool), CompileError> {
         let &Asked { core, chip, options, .. } = self;
         // One for copies of whole arrays, beside those that kernels number.
         limit(Resource::Semaphores, u64::from(kernel_semaphores(chip)) + 1, u64::from(chip.core.semaphores))?;
         let mut failed = None;
+        let mut choice = false;
         let several = options.pod.devices() > 1;
         let hiding = RESIDENT.iter().filter(|_| several).map(|r| (r, true));
         for (&(part, of), hide) in hiding.chain(RESIDENT.iter().map(|r| (r, false))) {
@@ -101,8 +105,10 @@ impl Asked<'_> {
                     let made = self.draft(kept, (hide, begin)).and_then(|draft| {
                         draft.check(chip)?;
                         tried.begun = draft.begun;
-                        let mut arrays: Vec<BufId> = Vec::new();
-                        let placement = place(&draft, chip, vmem_map(chip).arrays, &mut arrays);
+                        let mut crowding = Crowding::default();
+                        let placement = place(&draft, chip, vmem_map(chip).arrays, &mut crowding);
+                        let Crowding { mut arrays, choice } = crowding;
+                        tried.choice = choice;
                         arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
                         tried.crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
                         let placement = placement?;
@@ -118,7 +124,8 @@ impl Asked<'_> {
                 if tried.begun && (!tried.crowding.is_empty() || made.as_ref().is_err_and(CompileError::is_vmem)) {
                     (made, tried) = attempt(false);
                 }
-                let Attempt { crowding, apart, .. } = tried;
+                let Attempt { crowding, choice: open, apart, .. } = tried;
+                choice |= open;
                 // Loops that cores share have to be such as can be shared.
                 if !apart.is_empty() {
                     together.extend(apart);
@@ -140,7 +147,7 @@ impl Asked<'_> {
                 }
             }
             if let Some(made) = fits {
-                return Ok(made);
+                return Ok((made, choice));
             }
             if let Some(e) = unheld {
                 return Err(e);
@@ -163,7 +170,8 @@ impl Asked<'_> {
         let pod = PodPlan::new(options.pod.clone(), chip, options.guide.collective, transfers);
         let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
         let (streamed, together) = (streamed.clone(), together.clone());
-        let plan = Draft { largest_resident, streamed, together, pod, cores, ..Draft::default() };
+        let few_aside = options.guide.few_aside;
+        let plan = Draft { largest_resident, few_aside, streamed, together, pod, cores, ..Draft::default() };
         let mut lower = Lower {
             module: core,
             chip,

@@ -299,6 +299,8 @@ pub struct Draft {
     pub traps: Vec<String>,
     /// Bytes up to which an array is kept in vector memory as a whole; larger ones are streamed.
     pub largest_resident: u64,
+    /// [`Guide::few_aside`](crate::plan::guide::Guide::few_aside).
+    pub few_aside: bool,
     /// Names of smaller arrays that are streamed all the same.
     pub streamed: BTreeSet<String>,
     /// Names of loops whose iterations cores do not share, though they could.

@@ -5,7 +5,7 @@
 //! of it both uses it and is used by it.
 
 use super::members::Members;
-use super::walk::{At, Need, follows, needs};
+use super::walk::{At, Need, contracted, follows, needs};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -29,6 +29,9 @@ const THIN: u64 = 256;
 const LONG: usize = 64;
 /// Rows (or columns) of a strip of a product, at least.
 const BROAD: u64 = 256;
+/// An operand of at most one part in so many of vector memory is brought to the matrix unit again for every strip in next to no
+/// time: some of its tiles.
+const LIGHT: u64 = 256;
 /// Steps of the search for a program's regions: what is not found by then stays as it is.
 pub const EFFORT: u64 = 16_000_000;
 /// Steps for an operation that is asked whether it joins, and for one whose lifetime in a strip is looked at.
@@ -442,7 +445,7 @@ impl Search<'_> {
         let mut open: BTreeSet<NodeId> = r.members.ids().flat_map(|id| &self.users[id.index()]).copied().collect();
         while let Some(id) = open.pop_first() {
             let n = self.comp.node(id);
-            let product = matches!(n.op, Op::Dot { .. });
+            let product = matches!(n.op, Op::Dot { .. } | Op::Convolution(_));
             let free = product
                 || n.op.is_elementwise()
                 || way.turns && matches!(n.op, Op::Transpose { .. })
@@ -479,14 +482,8 @@ impl Search<'_> {
 
     /// Bytes of HBM traffic that the strips save, if that is worth their loop.
     fn worth(&self, r: &Region) -> Option<u64> {
-        let hidden = |id: NodeId| -> bool {
-            // A product's operands and result come and go while it computes.
-            let n = self.comp.node(id);
-            let Op::Dot { dims, .. } = &n.op else { return false };
-            let left = self.comp.node(n.operands[0]).shape.as_array();
-            let deep: u64 = left.map_or(0, |a| dims.lhs_contracting.iter().map(|&d| a.dims[d]).product());
-            deep > THIN
-        };
+        // A product's operands and result come and go while it computes.
+        let hidden = |id: NodeId| contracted(self.comp, self.comp.node(id)).is_some_and(|deep| deep > THIN);
         // What is elementwise throughout is one kernel anyway, unless it is very long.
         let elementwise = |id: NodeId| self.comp.node(id).op.is_elementwise();
         let long = r.members.ids().filter(|m| elementwise(*m)).count() >= LONG;
@@ -529,10 +526,22 @@ impl Search<'_> {
     }
 
     /// Whether a strip of a product has as many rows as pay for bringing the other operand to the matrix unit again.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "the question is for products alone")]
     fn is_wide(&self, id: NodeId, at: At, cut: (u64, u64)) -> bool {
         let n = self.comp.node(id);
-        let (Op::Dot { dims, .. }, Some(a)) = (&n.op, n.shape.as_array()) else { return true };
-        at.dim < dims.lhs_batch.len() || at.cut(&a.dims, cut)[at.dim] >= BROAD
+        let Some(a) = n.shape.as_array() else { return true };
+        let left = at.cut(&a.dims, cut);
+        let light = || {
+            let all = needs(self.comp, n, at, cut.0).unwrap_or_default();
+            all.iter()
+                .zip(&n.operands)
+                .all(|(need, o)| *need != Need::Whole || self.bytes(*o) <= self.room.bytes / LIGHT)
+        };
+        match &n.op {
+            Op::Dot { dims, .. } => at.dim < dims.lhs_batch.len() || left[at.dim] >= BROAD || light(),
+            Op::Convolution(c) => left.iter().product::<u64>() / left[c.dims.output.feature].max(1) >= BROAD || light(),
+            _ => true,
+        }
     }
 
     /// Bytes of the arrays that a strip's work has at the same time, at most.

@@ -116,6 +116,11 @@ pub fn needs(comp: &Computation, n: &Node, at: At, size: u64) -> Option<Vec<Need
             plain.then(|| rest_whole(Need::Strip(at)))
         }
         Op::Dot { dims, .. } => dot(comp, n, dims, at),
+        // Images of a batch do not see each other.
+        Op::Convolution(c) => {
+            let images = at.dim == c.dims.output.batch && c.batch_groups == 1;
+            images.then(|| rest_whole(Need::Strip(At { dim: c.dims.input.batch, ..at })))
+        }
         _ => None,
     }
 }
@@ -144,9 +149,27 @@ pub fn follows(comp: &Computation, n: &Node, operand: usize, at: At, size: u64) 
             vec![At { dim: permutation.iter().position(|&p| p == at.dim)?, ..at }]
         }
         Op::Reshape => vec![reshaped(dims_of(comp, n, 0)?, own, at, size)?],
+        Op::Convolution(c) => vec![At { dim: c.dims.output.batch, ..at }],
         Op::Reduce { .. } | Op::Dot { .. } => (0..own.len()).map(|dim| At { dim, ..at }).collect(),
         _ => vec![at],
     };
     let wanted = |a: &At| needs(comp, n, *a, size).is_some_and(|all| all.get(operand) == Some(&Need::Strip(at)));
     candidates.into_iter().find(wanted)
+}
+
+/// Elements that a product sums for one of its results; nothing for other operations, and for windows over channels apart, which
+/// vector units do.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for products alone")]
+pub fn contracted(comp: &Computation, n: &Node) -> Option<u64> {
+    match &n.op {
+        Op::Dot { dims, .. } => {
+            let left = dims_of(comp, n, 0)?;
+            Some(dims.lhs_contracting.iter().map(|&d| left[d]).product())
+        }
+        Op::Convolution(c) if c.feature_groups == 1 => {
+            let kernel = dims_of(comp, n, 1)?;
+            Some(kernel.iter().product::<u64>() / kernel[c.dims.kernel.output].max(1))
+        }
+        _ => None,
+    }
 }

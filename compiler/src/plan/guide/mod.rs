@@ -90,6 +90,9 @@ pub struct Guide {
     pub scoped_vmem: Option<u64>,
     /// Arrays of more bytes than this are streamed through vector memory; without, those that do not fit.
     pub max_resident: Option<u64>,
+    /// Of the arrays that are in vector memory for what loops read of them, only as many are streamed as make room enough for what
+    /// does not fit beside them; without, all.
+    pub few_aside: bool,
     /// The algorithm of collectives, where there is a choice.
     pub collective: Option<Algorithm>,
 }

@@ -280,13 +280,11 @@ impl<'a> Lower<'a> {
         numbered.filter(|(_, o)| written(o).is_some_and(|b| b >= least)).map(|(i, _)| i).collect()
     }
 
-    /// The state that a loop begins with; what it does not see of that is nothing, where it would take room.
+    /// The state that a loop begins with; what it does not see of that is nothing.
     fn loop_init(&mut self, r: &mut Region<'a>, id: NodeId) -> Vec<Val> {
         let mut init = flat(&self.value(r, r.comp.node(id).operands[0]));
         for (val, unseen) in init.iter_mut().zip(unseen::elements(self.module, r.comp, id)) {
-            if let (Val::Array(v), true) = (&*val, unseen)
-                && v.layout.bytes() > self.plan.largest_resident
-            {
+            if let (Val::Array(v), true) = (&*val, unseen) {
                 let (name, dtype) = (self.plan.buffers[v.buf.index()].name.clone(), v.dtype());
                 *val = Val::Array(self.array(&name, dtype, &v.dims.clone(), Form::Lanes));
             }

@@ -118,9 +118,9 @@ impl<'a> Lower<'a> {
                 continue;
             }
             if unseen.contains(&id)
+                && !scalars[id.index()]
                 && let Shape::Array(a) = &comp.node(id).shape
                 && r.groups.roots_of(id) == [id]
-                && layout_of(a.dtype, &a.dims, Form::Lanes, self.chip).bytes() > self.plan.largest_resident
             {
                 r.values[id.index()] = Some(Val::Array(self.array(&comp.node(id).name, a.dtype, &a.dims, Form::Lanes)));
                 continue;

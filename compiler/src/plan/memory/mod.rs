@@ -51,6 +51,9 @@ pub struct Memory<'a> {
     /// What stood in the way of the step for which there was no room: large arrays that stay for a loop, of which that reads
     /// slices; without, the largest array of the step.
     pub crowding: Vec<BufId>,
+    /// [`Guide::few_aside`](crate::plan::guide::Guide::few_aside), and whether that made a difference or would have.
+    pub few: bool,
+    pub choice: bool,
     /// Arrays of which loops read nothing but slices.
     pub sliced: Vec<BufId>,
 }
@@ -127,6 +130,8 @@ impl<'a> Memory<'a> {
                 .collect(),
             names: buffers.iter().map(|b| b.name.clone()).collect(),
             crowding: Vec::new(),
+            few: false,
+            choice: false,
             sliced: Vec::new(),
             semaphores: (kernel_semaphores(chip)..chip.core.semaphores).rev().collect(),
         };
@@ -195,6 +200,7 @@ impl<'a> Memory<'a> {
     /// Buffers that keep their place in HBM to the end: those that the host fills, and those that other devices reach, whose
     /// time this device does not know.
     pub fn keep(&mut self, plan: &Draft) {
+        self.few = plan.few_aside;
         for (i, b) in plan.buffers.iter().enumerate() {
             self.places[i].granule_kept = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         }
@@ -288,7 +294,7 @@ impl<'a> Memory<'a> {
             let Some(victim) = victim else {
                 let row_bytes = self.chip.core.lanes as u64 * 4;
                 let largest = locked.iter().copied().max_by_key(|b| self.rows[b.index()]);
-                self.crowding = self.aside(locked);
+                self.crowding = self.aside(rows, locked);
                 if self.crowding.is_empty() {
                     self.crowding.extend(largest);
                 }
@@ -309,13 +315,31 @@ impl<'a> Memory<'a> {
         self.bytes[buf.index()] > self.chip.vmem.bytes / LARGE
     }
 
-    /// Large arrays that are there for the slices that a loop reads of them: those are as well read from HBM, once each.
-    fn aside(&self, locked: &[BufId]) -> Vec<BufId> {
+    /// Large arrays that are there for the slices that a loop reads of them: those are as well read from HBM, once each. All of them,
+    /// or as many as give `rows` word rows: the smallest that is enough, or the largest ones.
+    fn aside(&mut self, rows: u64, locked: &[BufId]) -> Vec<BufId> {
         let stays = |b: &BufId| {
             let p = &self.places[b.index()];
             self.is_large(*b) && p.row.is_some() && p.pinned > 0 && !locked.contains(b)
         };
-        self.sliced.iter().copied().filter(stays).collect()
+        let all: Vec<BufId> = self.sliced.iter().copied().filter(stays).collect();
+        let mut by_size = all.clone();
+        by_size.sort_by_key(|b| (self.rows[b.index()], *b));
+        by_size.dedup();
+        let few = match by_size.iter().find(|b| self.rows[b.index()] >= rows) {
+            Some(&enough) => vec![enough],
+            None => {
+                let mut left = rows;
+                let wanted = by_size.iter().rev().take_while(|b| {
+                    let wanted = left > 0;
+                    left = left.saturating_sub(self.rows[b.index()]);
+                    wanted
+                });
+                wanted.copied().collect()
+            }
+        };
+        self.choice |= few.len() < by_size.len();
+        if self.few { few } else { all }
     }
 
     /// Moves a buffer out of vector memory, to HBM if it is needed and not there.

@@ -50,8 +50,17 @@ pub struct Placement {
     life: Lifetimes,
 }
 
+/// What was in the way of steps.
+#[derive(Default)]
+pub struct Crowding {
+    /// Of each step for which there was no room.
+    pub arrays: Vec<BufId>,
+    /// Whether it is a choice how many of them are put aside.
+    pub choice: bool,
+}
+
 /// Places the arrays of a draft in `vmem_rows` rows of vector memory and the chip's HBM. Where that fails for want of vector
-/// memory, `crowding` gets what stood in the way of each step for which there was no room.
+/// memory, `crowding` gets what stood in the way.
 ///
 /// # Errors
 /// What does not fit.
@@ -59,7 +68,7 @@ pub fn place(
     draft: &Draft,
     chip: &ChipConfig,
     vmem_rows: u64,
-    crowding: &mut Vec<BufId>,
+    crowding: &mut Crowding,
 ) -> Result<Placement, CompileError> {
     let far = placed(draft, chip, vmem_rows, (crowding, Vec::new(), &[]))?;
     let capacity = chip.device_cmem_bytes() / HBM_GRANULE;
@@ -77,7 +86,7 @@ fn placed(
     draft: &Draft,
     chip: &ChipConfig,
     vmem_rows: u64,
-    (crowding, eligible, near): (&mut Vec<BufId>, Vec<bool>, &[BufId]),
+    (crowding, eligible, near): (&mut Crowding, Vec<bool>, &[BufId]),
 ) -> Result<Placement, CompileError> {
     let given = |b: BufId| matches!(draft.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&draft.steps, draft.buffers.len(), &given, &draft.results);
@@ -118,7 +127,8 @@ fn placed(
     p.index_frees();
     p.count_written();
     let placed = p.steps(&draft.steps).and_then(|()| p.results());
-    *crowding = std::mem::take(&mut p.crowding);
+    crowding.arrays = std::mem::take(&mut p.crowding);
+    crowding.choice |= p.memory.choice;
     // The first step that did not fit is what is wrong.
     p.failed.take().map_or(placed, Err)?;
     p.stays.finish(&p.memory);
