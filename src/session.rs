@@ -518,7 +518,7 @@ impl Ready {
         Ok(done)
     }
 
-    /// What ran, for reports and profiles.
+    /// What ran, for pages.
     pub fn ran(&self, args: &RunArgs, mode: Mode) -> Ran<'_> {
         let (chip, program) = (self.client.chip(), &*self.exe.program);
         let drawn = args.inputs.is_none() && !program.params.is_empty();
@@ -528,8 +528,13 @@ impl Ready {
             ..Setup::new(&args.module, chip, program, mode)
         };
         let whole = self.parts.as_ref().map_or(Vec::new(), Parts::kept_whole);
-        let host = HostReport { peak_rss_bytes: peak_rss(), ..self.host.clone() };
-        Ran { setup, chip, program, source: &self.source, host, whole }
+        Ran { setup, chip, program, source: &self.source, host: self.host.clone(), whole }
+    }
+
+    /// The same for data, which say how much memory the process took.
+    pub fn measured(&self, args: &RunArgs, mode: Mode) -> Ran<'_> {
+        let ran = self.ran(args, mode);
+        Ran { host: HostReport { peak_rss_bytes: peak_rss(), ..ran.host }, ..ran }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::session::{self, Opened};
 use systole_runtime::profile::{self, Profile, Recorder, Run};
 use systole_runtime::report::{self, report};
-use systole_runtime::{Array, Mode, NoObserver, Observer, Report, RuntimeError, npz};
+use systole_runtime::{Array, Executable, Mode, NoObserver, Observer, Report, RuntimeError, npz};
 
 /// Flags of `systole run`.
 #[derive(clap::Args)]
@@ -58,17 +58,19 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     }
     let opened = session::open(&a.run.module, &a.run.chip)?;
     if opened.rest.is_empty() {
-        return one(a, opened);
+        // The process ends, and its memory goes at once.
+        std::mem::forget(one(a, opened)?);
+        return Ok(());
     }
     if a.outputs.is_some() || a.outfeed.is_some() || a.run.inputs.is_some() || a.run.infeed.is_some() {
         let message = format!("{}: several modules in a file share no array files", a.run.module);
         return Err(RuntimeError::Request(message));
     }
-    opened.each().into_iter().try_for_each(|module| one(a, module))
+    opened.each().into_iter().try_for_each(|module| one(a, module).map(drop))
 }
 
-/// Compiles and runs one program.
-fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
+/// Compiles and runs one program. Gives what is large to whoever knows whether it is worth being taken apart.
+fn one(a: &Args, opened: Opened) -> Result<(Executable, Option<Report>), RuntimeError> {
     let mode = a.mode.mode();
     let mut progress = Progress::start("compiling");
     let mut ready = session::compile(opened, &a.run, mode)?;
@@ -102,30 +104,36 @@ fn one(a: &Args, opened: Opened) -> Result<(), RuntimeError> {
         let given = ready.outfeed.iter().map(|(n, o)| (n.clone(), o));
         npz::write(path, &given.collect::<Vec<(String, &Array)>>())?;
     }
-    let ran = || ready.ran(&a.run, mode);
     if let Some(path) = &a.record.profile {
-        let ran = ran();
+        let ran = ready.measured(&a.run, mode);
         let run = Run { ran: &ran, run: &done.run, level: a.record.level(), partial: false };
         let recorded = recorders.into_iter().map(Recorder::finish).collect();
         output::write(path, &profile::write(&Profile::new(&run, recorded)))?;
     }
-    show(a, &|| report(&ran(), &done.run))
+    let report = match a.report {
+        Form::None => None,
+        Form::Json => Some(report(&ready.measured(&a.run, mode), &done.run)),
+        Form::Kernels | Form::Text => Some(report(&ready.ran(&a.run, mode), &done.run)),
+    };
+    if let Some(report) = &report {
+        show(a, report)?;
+    }
+    Ok((ready.exe, report))
 }
 
 /// Prints a report in the form that was asked for.
-fn show(a: &Args, report: &dyn Fn() -> Report) -> Result<(), RuntimeError> {
+fn show(a: &Args, report: &Report) -> Result<(), RuntimeError> {
     match a.report {
         Form::None => Ok(()),
-        Form::Json => output::json(&report()),
-        Form::Kernels => output::print(report::text::lines(&report()).trim_start()),
+        Form::Json => output::json(report),
+        Form::Kernels => output::print(report::text::lines(report).trim_start()),
         Form::Text => {
-            let report = report();
-            let mut page = report::text::page(&report);
+            let mut page = report::text::page(report);
             if let Some(p) = &report.pod {
                 page += &report::pod::page(p);
             }
             if a.explain {
-                page += &format!("\n{}", report::glossary::page(&report));
+                page += &format!("\n{}", report::glossary::page(report));
             }
             output::print(&page)
         }

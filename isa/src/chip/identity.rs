@@ -10,6 +10,7 @@ use super::params::Value;
 use super::units::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 /// Where a chip comes from, and how it differs from there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -43,27 +44,74 @@ pub struct ChipIdentity {
     pub origin: Origin,
     /// A hash of the values of all parameters, in hexadecimal: chips of one digest take the same time for everything, and cost
     /// the same.
-    pub digest: String,
+    #[schemars(with = "String")]
+    pub digest: Digest,
 }
+
+/// A chip's digest. It takes as long as a small run's timing, and pages do not print it: so it is worked out where it is read.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct Digest(Known);
+
+#[derive(Clone, Debug)]
+enum Known {
+    Text(String),
+    By(Arc<ChipConfig>),
+}
+
+impl From<String> for Digest {
+    fn from(text: String) -> Digest {
+        Digest(Known::Text(text))
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> String {
+        match digest.0 {
+            Known::Text(text) => text,
+            Known::By(chip) => chip.digest(),
+        }
+    }
+}
+
+impl Default for Digest {
+    fn default() -> Digest {
+        Digest::from(String::new())
+    }
+}
+
+impl PartialEq for Digest {
+    fn eq(&self, other: &Digest) -> bool {
+        String::from(self.clone()) == String::from(other.clone())
+    }
+}
+
+impl Eq for Digest {}
 
 impl ChipIdentity {
     /// In a line: `tpu-v5e`, `tpu-v5e with hbm.bandwidth=1.6 TB/s`, `mine (mine.toml: tpu-v5e with mxu.count=8)`.
     pub fn label(&self) -> String {
-        let o = &self.origin;
-        let sets: Vec<String> = o.overrides.iter().map(|o| format!("{}={}", o.key, o.value)).collect();
-        let with = if sets.is_empty() { String::new() } else { format!(" with {}", sets.join(", ")) };
-        let from = match (&o.file, &o.base) {
-            (Some(file), Some(base)) => format!(" ({file}: {base}{with})"),
-            (Some(file), None) => format!(" ({file}){with}"),
-            (None, Some(base)) if *base != self.name => format!(" ({base}{with})"),
-            (None, Some(_) | None) => with,
-        };
-        format!("{}{from}", self.name)
+        self.origin.label(&self.name)
     }
 
     /// The overrides as arguments `--set` takes.
     pub fn sets(&self) -> Vec<String> {
         self.origin.overrides.iter().map(|o| format!("{}={}", o.key, o.value)).collect()
+    }
+}
+
+impl Origin {
+    /// A chip of that name in a line.
+    fn label(&self, name: &str) -> String {
+        let sets: Vec<String> = self.overrides.iter().map(|o| format!("{}={}", o.key, o.value)).collect();
+        let with = if sets.is_empty() { String::new() } else { format!(" with {}", sets.join(", ")) };
+        let from = match (&self.file, &self.base) {
+            (Some(file), Some(base)) => format!(" ({file}: {base}{with})"),
+            (Some(file), None) => format!(" ({file}){with}"),
+            (None, Some(base)) if *base != name => format!(" ({base}{with})"),
+            (None, Some(_) | None) => with,
+        };
+        format!("{name}{from}")
     }
 }
 
@@ -104,17 +152,23 @@ impl ChipConfig {
 
     /// The chip's identity.
     pub fn identity(&self) -> ChipIdentity {
+        let digest = Digest(Known::By(Arc::new(self.clone())));
+        ChipIdentity { name: self.name.clone(), origin: self.origin.clone(), digest }
+    }
+
+    /// The text of its [`Digest`].
+    fn digest(&self) -> String {
         let mut hash = super::derived::Fnv::new();
         for (key, value) in values(self) {
             hash.text(&key);
             hash.text(&value);
         }
-        ChipIdentity { name: self.name.clone(), origin: self.origin.clone(), digest: format!("{:016x}", hash.value()) }
+        format!("{:016x}", hash.value())
     }
 
     /// The chip's name with everything in which it differs from what it starts from, in a line.
     pub fn label(&self) -> String {
-        self.identity().label()
+        self.origin.label(&self.name)
     }
 
     /// Notes what changed since `before`, which had changes of its own.

@@ -5,6 +5,7 @@ use super::params::{self, OPERAND_TYPES, Param, Value};
 use super::{ChipConfig, MxuType, Quantity};
 use crate::diagnostic::closest;
 use crate::table::Class;
+use std::borrow::Cow;
 
 /// What a dotted key names.
 #[derive(Clone, Copy)]
@@ -26,11 +27,11 @@ impl Key {
     /// The parameter of that name, else what was probably meant.
     pub(super) fn resolve(name: &str) -> Result<Key, Option<String>> {
         // Classes are written with dashes, everything else with underscores.
-        let snake = name.replace('-', "_");
-        if let Some(p) = params::all().find(|p| p.key == snake) {
-            return Ok(Key::Param(p));
-        }
-        Key::of_family(&snake).ok_or_else(|| Key::suggest(&snake))
+        let snake = if name.contains('-') { Cow::Owned(name.replace('-', "_")) } else { Cow::Borrowed(name) };
+        // Timing has most keys, and none in the table.
+        let listed = || params::all().find(|p| p.key == snake).map(Key::Param);
+        let found = if snake.starts_with("timing.") { None } else { listed() };
+        found.or_else(|| Key::of_family(&snake)).ok_or_else(|| Key::suggest(&snake))
     }
 
     /// The parameter of that name, dashes written as underscores, among those that are declared by pattern.
@@ -42,7 +43,8 @@ impl Key {
             _ => {}
         }
         let (name, field) = rest.rsplit_once('.')?;
-        let dashed = |c: &Class| c.name().bytes().map(|b| if b == b'-' { b'_' } else { b }).eq(name.bytes());
+        let written = |b: u8| if b == b'-' { b'_' } else { b };
+        let dashed = |c: &Class| c.name().len() == name.len() && c.name().bytes().map(written).eq(name.bytes());
         let class = || Class::ALL.iter().copied().find(dashed);
         let operand = || OPERAND_TYPES.iter().position(|t| name.strip_prefix("types.") == Some(t.0));
         match (table, field) {

@@ -239,6 +239,9 @@ impl ChipConfig {
     /// # Errors
     /// All mistakes; `self` is then unchanged.
     pub fn apply_sets<S: AsRef<str>>(&mut self, sets: &[S]) -> Result<(), ChipError> {
+        if sets.is_empty() {
+            return Ok(());
+        }
         let mut chip = self.clone();
         let mut errors = Vec::new();
         for set in sets {

@@ -18,7 +18,7 @@ mod tree;
 pub mod units;
 
 pub use costs::{Cost, Costs, Quality, Sourced};
-pub use identity::{ChipIdentity, Origin, Override};
+pub use identity::{ChipIdentity, Digest, Origin, Override};
 pub use load::ChipError;
 pub use part::Part;
 pub use preset::PRESETS;

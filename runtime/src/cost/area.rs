@@ -1,16 +1,16 @@
 //! Area of a chip by block, and what limits a die.
 
-use super::Prices;
+use super::{Number, Prices};
 use systole_isa::ChipConfig;
 use systole_isa::chip::Cost;
 
-/// Area of a chip by block, in mm².
+/// Area of a chip by block, in mm²; of one list of prices or of several.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Area {
+pub struct Area<N = f64> {
     /// Name and area of every block, interconnect and unfilled area included.
-    pub blocks: [(&'static str, f64); 13],
+    pub blocks: [(&'static str, N); 13],
     /// HBM stacks beside it.
-    pub stacks: f64,
+    pub stacks: N,
 }
 
 /// What a die must keep: its name, what the design has, what is allowed, unit.
@@ -30,13 +30,13 @@ impl Constraint {
 }
 
 /// HBM stacks that make the chip's bandwidth.
-pub fn stacks(chip: &ChipConfig, prices: &Prices) -> f64 {
-    (chip.hbm.bandwidth / 1e9 / prices.get(Cost::HbmStack).max(1e-9) - 1e-6).ceil().max(1.0)
+pub fn stacks<N: Number>(chip: &ChipConfig, prices: &Prices<N>) -> N {
+    prices.get(Cost::HbmStack).map(|stack| (chip.hbm.bandwidth / 1e9 / stack.max(1e-9) - 1e-6).ceil().max(1.0))
 }
 
-impl Area {
+impl<N: Number> Area<N> {
     /// The area of a chip.
-    pub fn of(chip: &ChipConfig, prices: &Prices) -> Area {
+    pub fn of(chip: &ChipConfig, prices: &Prices<N>) -> Area<N> {
         let p = |c| prices.get(c);
         let mib = |bytes: f64| bytes / f64::from(1 << 20);
         let cores = f64::from(chip.cores);
@@ -48,22 +48,22 @@ impl Area {
         let sums = arrays * f64::from(m.accumulator_rows) * f64::from(m.cols) * 4.0;
         let stacks = stacks(chip, prices);
         let links = if chip.ici.topology == "none" { 0.0 } else { f64::from(chip.ici.links) };
-        let rate = chip.ici.link_bandwidth / 1e9 / p(Cost::IciLink).max(1e-9);
+        let rate = p(Cost::IciLink).map(|link| chip.ici.link_bandwidth / 1e9 / link.max(1e-9));
         let blocks = [
-            ("mxu", cells * p(Cost::MacArea) * 1e-6 + mib(sums) * p(Cost::SramArea)),
-            ("vpu", alus * p(Cost::AluArea) * 1e-6),
-            ("xlu", cores * f64::from(c.xlu_slots) * p(Cost::XluArea)),
-            ("vmem", cores * mib(chip.vmem.bytes as f64) * p(Cost::SramArea)),
-            ("sequencer", cores * p(Cost::SequencerArea)),
-            ("cmem", mib(chip.cmem.bytes as f64) * p(Cost::CmemArea)),
+            ("mxu", p(Cost::MacArea) * cells * 1e-6 + p(Cost::SramArea) * mib(sums)),
+            ("vpu", p(Cost::AluArea) * alus * 1e-6),
+            ("xlu", p(Cost::XluArea) * (cores * f64::from(c.xlu_slots))),
+            ("vmem", p(Cost::SramArea) * (cores * mib(chip.vmem.bytes as f64))),
+            ("sequencer", p(Cost::SequencerArea) * cores),
+            ("cmem", p(Cost::CmemArea) * mib(chip.cmem.bytes as f64)),
             ("hbm", stacks * p(Cost::HbmArea)),
-            ("ici", links * p(Cost::IciArea) * rate),
+            ("ici", p(Cost::IciArea) * links * rate),
             ("host", p(Cost::HostArea)),
             ("misc", p(Cost::MiscArea)),
         ];
-        let sum: f64 = blocks.iter().map(|b| b.1).sum();
+        let sum = sum(&blocks);
         let wires = sum * p(Cost::Interconnect);
-        let unfilled = (sum + wires) * (1.0 / p(Cost::Fill).clamp(0.1, 1.0) - 1.0);
+        let unfilled = (sum + wires) * p(Cost::Fill).map(|fill| 1.0 / fill.clamp(0.1, 1.0) - 1.0);
         let [mxu, vpu, xlu, vmem, sequencer, cmem, hbm, ici, host, misc] = blocks;
         let (wires, other, unfilled) = (("interconnect", wires), ("other", p(Cost::OtherArea)), ("unfilled", unfilled));
         let blocks = [mxu, vpu, xlu, vmem, sequencer, cmem, hbm, ici, host, misc, wires, other, unfilled];
@@ -71,10 +71,17 @@ impl Area {
     }
 
     /// The chip's area.
-    pub fn total(&self) -> f64 {
-        self.blocks.iter().map(|b| b.1).sum()
+    pub fn total(&self) -> N {
+        sum(&self.blocks)
     }
+}
 
+/// The area of blocks together.
+fn sum<N: Number>(blocks: &[(&'static str, N)]) -> N {
+    blocks.iter().fold(N::default(), |sum, b| sum + b.1)
+}
+
+impl Area {
     /// What limits the die, for a chip that takes so many watts at most.
     pub fn constraints(&self, prices: &Prices, peak_w: f64) -> Vec<Constraint> {
         let total = self.total();

@@ -6,7 +6,8 @@
 //! The order depends on the coefficient's name alone: the same draw is shared by all designs, so that what is uncertain for all of
 //! them cancels where they are compared.
 
-use super::Prices;
+use super::number::BESIDE;
+use super::{Area, Prices, Several};
 use systole_isa::ChipConfig;
 use systole_isa::chip::{Cost, Quality};
 
@@ -106,31 +107,48 @@ fn quantile(share: f64) -> f64 {
     q * poly(&A, q * q) / poly(&B, q * q)
 }
 
-/// What a coefficient of a quality is of its value in each part of the distribution.
-fn factors<const N: usize>(quality: Quality) -> [f64; N] {
-    std::array::from_fn(|i| (quality.sigma() * quantile((i as f64 + 0.5) / N as f64)).exp())
+/// Draws of all prices of a chip, [`BESIDE`] beside each other, and the area that they make of it.
+pub struct Drawn {
+    prices: Vec<Prices<Several>>,
+    areas: Vec<Several>,
 }
 
-/// The prices of [`DRAWS`] draws: percentiles of several quantities are taken of the same ones.
-pub fn all(chip: &ChipConfig) -> Vec<Prices> {
-    draw(chip, &ORDERS)
+impl Drawn {
+    /// [`DRAWS`] draws: percentiles of several quantities are taken of the same ones.
+    pub fn of(chip: &ChipConfig) -> Drawn {
+        let prices = draw(chip, &ORDERS);
+        let areas = prices.iter().map(|p| Area::of(chip, p).total()).collect();
+        Drawn { prices, areas }
+    }
+
+    /// What a quantity is in each draw; it is told prices, and the chip's mm².
+    pub fn each(&self, quantity: impl Fn(&Prices<Several>, Several) -> Several) -> Vec<f64> {
+        let mut all = Vec::with_capacity(DRAWS);
+        for (prices, mm2) in self.prices.iter().zip(&self.areas) {
+            all.extend_from_slice(&quantity(prices, *mm2).0);
+        }
+        all
+    }
 }
 
 /// The prices of [`FEW`] draws.
 pub fn few(chip: &ChipConfig) -> Vec<Prices> {
-    draw(chip, &ORDERS_OF_FEW)
+    draw(chip, &ORDERS_OF_FEW).iter().flat_map(Prices::singly).collect()
 }
 
-fn draw<const N: usize>(chip: &ChipConfig, orders: &Orders<N>) -> Vec<Prices> {
-    let certain = Prices::of(chip);
-    let mut out = vec![certain; N];
+fn draw<const N: usize>(chip: &ChipConfig, orders: &Orders<N>) -> Vec<Prices<Several>> {
+    const { assert!(N.is_multiple_of(BESIDE), "draws are computed beside each other") };
+    let mut out = vec![Prices::of(chip).several(); N / BESIDE];
+    let quantiles: [f64; N] = std::array::from_fn(|i| quantile((i as f64 + 0.5) / N as f64));
     for quality in [Quality::H, Quality::M, Quality::L] {
-        let factors = factors::<N>(quality);
+        let factors = quantiles.map(|q| (quality.sigma() * q).exp());
         for (&c, order) in Cost::ALL.iter().zip(orders) {
             let row = chip.costs.row(c);
             if row.quality == quality && row.low < row.high {
-                for (prices, &part) in out.iter_mut().zip(order) {
-                    prices.0[c as usize] = (row.value * factors[usize::from(part)]).clamp(row.low, row.high);
+                // In each part of the distribution.
+                let values = factors.map(|f| (row.value * f).clamp(row.low, row.high));
+                for (prices, parts) in out.iter_mut().zip(order.as_chunks().0) {
+                    prices.0[c as usize] = Several(parts.map(|part| values[usize::from(part)]));
                 }
             }
         }
@@ -141,11 +159,13 @@ fn draw<const N: usize>(chip: &ChipConfig, orders: &Orders<N>) -> Vec<Prices> {
 /// 5, 50 and 95 % of values.
 pub fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
     let Some(last) = values.len().checked_sub(1) else { return [0.0; 3] };
-    // Each is looked for among all, of which little is sorted.
-    [0.05, 0.5, 0.95].map(|share| {
-        let at = (last as f64 * share).round() as usize;
-        *values.select_nth_unstable_by(at, f64::total_cmp).1
-    })
+    let [low, middle, high] = [0.05, 0.5, 0.95].map(|share| (last as f64 * share).round() as usize);
+    // Each is looked for among those that may be it, of which little is sorted.
+    let (below, &mut median, above) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let of = |part: &mut [f64], at| *part.select_nth_unstable_by(at, f64::total_cmp).1;
+    let low = if low < middle { of(below, low) } else { median };
+    let high = if high > middle { of(above, high - middle - 1) } else { median };
+    [low, median, high]
 }
 
 #[cfg(test)]
@@ -156,7 +176,7 @@ mod tests {
     fn draws_are_centred_shared_and_within_range() {
         let (v4, v3) = (ChipConfig::from_preset("tpu-v4"), ChipConfig::from_preset("tpu-v3"));
         let (v4, v3) = (v4.expect("a preset"), v3.expect("a preset"));
-        let of = |chip: &ChipConfig, c| all(chip).iter().map(|p| p.get(c)).collect::<Vec<f64>>();
+        let of = |chip: &ChipConfig, c| Drawn::of(chip).each(|p, _| p.get(c));
         let macs = of(&v4, Cost::MacBf16);
         let [low, middle, high] = percentiles(macs.clone());
         assert!((middle / 0.98 - 1.0).abs() < 0.05, "{middle}");
@@ -166,6 +186,41 @@ mod tests {
         let same = macs.iter().zip(&others).filter(|(a, b)| (**a > 0.98) == (**b > 2.2)).count();
         assert_eq!(same, DRAWS);
         assert!(of(&v4, Cost::Reticle).iter().all(|&x| x == 858.0));
+    }
+
+    #[test]
+    fn draws_beside_each_other_are_those_one_by_one() {
+        use crate::cost::{Work, energy};
+        use systole_simulator::stats::Activity;
+        for name in ChipConfig::preset_names() {
+            let chip = ChipConfig::from_preset(name).expect("a preset");
+            let mut work = Work { useful: [1e9, 2e8, 3e7], padding: [4e6, 5e6, 6e6], ..Work::default() };
+            (work.hbm_read, work.hbm_write, work.cmem_read, work.cmem_write, work.link_bytes) = (7, 6, 5, 4, 3);
+            for (&kind, n) in Activity::ALL.iter().zip(1000..) {
+                (work.activity[kind], work.empty[kind]) = (n, n / 3);
+            }
+            let drawn = Drawn::of(&chip);
+            let singly: Vec<Prices> = drawn.prices.iter().flat_map(Prices::singly).collect();
+            let counted = energy::Counted::of(&chip, &work);
+            let bits = |all: Vec<f64>| all.into_iter().map(f64::to_bits).collect::<Vec<u64>>();
+            let one = singly.iter().map(|p| counted.energy(1e-3, 2, p).total()).collect();
+            assert_eq!(bits(drawn.each(|p, mm2| counted.total((1e-3, 2), p, mm2))), bits(one), "{name}");
+            let one = singly.iter().map(|p| Area::of(&chip, p).total()).collect();
+            assert_eq!(bits(drawn.each(|_, mm2| mm2)), bits(one), "{name}");
+            let one = singly.iter().map(|p| energy::idle_power(&chip, p)).collect();
+            assert_eq!(bits(drawn.each(|p, mm2| energy::idle_power_of(mm2, &chip, p))), bits(one), "{name}");
+        }
+    }
+
+    #[test]
+    fn percentiles_are_those_of_sorted_values() {
+        for n in 0..50 {
+            let values: Vec<f64> = (0..n).map(|i| f64::from(i * 7919 % 31)).collect();
+            let mut sorted = values.clone();
+            sorted.sort_by(f64::total_cmp);
+            let at = |share: f64| sorted.get(((n - 1) as f64 * share).round() as usize).copied().unwrap_or_default();
+            assert_eq!(percentiles(values), [at(0.05), at(0.5), at(0.95)], "{n}");
+        }
     }
 
     #[test]

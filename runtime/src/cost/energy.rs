@@ -5,7 +5,8 @@
 
 use super::area::Area;
 use super::work::{Price, price};
-use super::{Prices, Work};
+use super::{Number, Prices, Work};
+use smallvec::SmallVec;
 use systole_isa::chip::Cost;
 use systole_isa::{ChipConfig, DType};
 use systole_simulator::stats::Activity;
@@ -67,33 +68,51 @@ impl Energy {
 
     /// All joules.
     pub fn total(&self) -> f64 {
-        self.units.iter().sum()
+        sum(&self.units)
     }
 
     /// All but what a chip takes that does nothing.
     pub fn dynamic(&self) -> f64 {
         self.total() - self.unit(Unit::Idle)
     }
+
+    /// The same with the bytes times links that it moved between chips, which it has not so far.
+    pub fn with_links(mut self, bytes: f64, prices: &Prices) -> Energy {
+        self.add(Unit::Ici, Purpose::Movement, over_links(bytes, prices));
+        self
+    }
+}
+
+/// What units take together.
+fn sum<N: Number>(units: &[N; UNITS]) -> N {
+    units.iter().fold(N::default(), |sum, unit| sum + *unit)
 }
 
 /// The square of the voltage over that at the nominal clock.
-pub fn voltage_squared(chip: &ChipConfig, prices: &Prices) -> f64 {
-    let nominal = prices.get(Cost::NominalClock) * 1e9;
-    if nominal <= 0.0 {
-        return 1.0;
-    }
-    let v = 1.0 + prices.get(Cost::VoltageSlope) * (chip.clock_hz / nominal - 1.0);
-    v.max(0.5).powi(2)
+pub fn voltage_squared<N: Number>(chip: &ChipConfig, prices: &Prices<N>) -> N {
+    prices.get(Cost::NominalClock).zip(prices.get(Cost::VoltageSlope), |clock, slope| {
+        let nominal = clock * 1e9;
+        if nominal <= 0.0 {
+            return 1.0;
+        }
+        let v = 1.0 + slope * (chip.clock_hz / nominal - 1.0);
+        v.max(0.5).powi(2)
+    })
 }
 
 /// Watts of a chip that does nothing.
-pub fn idle_power(chip: &ChipConfig, prices: &Prices) -> f64 {
-    prices.get(Cost::Idle) * Area::of(chip, prices).total() * voltage_squared(chip, prices)
+pub fn idle_power<N: Number>(chip: &ChipConfig, prices: &Prices<N>) -> N {
+    idle_power_of(Area::of(chip, prices).total(), chip, prices)
+}
+
+/// [`idle_power`] of a chip of so many mm².
+pub fn idle_power_of<N: Number>(mm2: N, chip: &ChipConfig, prices: &Prices<N>) -> N {
+    prices.get(Cost::Idle) * mm2 * voltage_squared(chip, prices)
 }
 
 /// Joules of bytes times the links that they cross.
-pub fn over_links(bytes: f64, prices: &Prices) -> f64 {
-    8.0 * bytes * prices.get(Cost::Ici) * 1e-12
+pub fn over_links<N: Number>(bytes: f64, prices: &Prices<N>) -> N {
+    prices.get(Cost::Ici) * (8.0 * bytes) * 1e-12
 }
 
 /// What some work comes to before prices, by how it is priced: the same for all draws of them.
@@ -107,9 +126,9 @@ pub struct Counted<'a> {
     /// Bits of weights.
     weights: f64,
     /// Fetch and issue: how often.
-    issue: Vec<(Cost, f64)>,
+    issue: SmallVec<[(Cost, f64); 4]>,
     /// Operations of lanes, and of these what is not padding.
-    lanes: Vec<(Cost, f64, f64)>,
+    lanes: SmallVec<[(Cost, f64, f64); 8]>,
     /// Bits over the link to the host.
     host: u64,
     /// What bits of vector memory cost of those of one of 128 KiB a lane.
@@ -120,7 +139,7 @@ impl<'a> Counted<'a> {
     pub fn of(chip: &'a ChipConfig, work: &'a Work) -> Counted<'a> {
         let lane = chip.vmem.bytes as f64 / f64::from(chip.core.lanes.max(1));
         let vmem_size = (lane / f64::from(128 << 10)).sqrt();
-        let (issue, lanes) = (Vec::new(), Vec::new());
+        let (issue, lanes) = (SmallVec::new(), SmallVec::new());
         let mut c =
             Counted { chip, work, read: 0, written: 0, smem: 0, weights: 0.0, issue, lanes, host: 0, vmem_size };
         let a = &work.activity;
@@ -146,43 +165,61 @@ impl<'a> Counted<'a> {
         c
     }
 
-    /// Energy of the work, without what chips take that do nothing.
-    pub fn dynamic(&self, prices: &Prices) -> Energy {
+    /// Tells `add` what the work takes where and what for, without what chips take that do nothing.
+    #[inline(always)]
+    fn each<N: Number>(&self, prices: &Prices<N>, mut add: impl FnMut(Unit, Purpose, N)) {
         let (chip, work) = (self.chip, self.work);
         let p = |c: Cost| prices.get(c) * 1e-12;
         let v2 = voltage_squared(chip, prices);
-        let mut e = Energy::default();
         for (i, cost) in [Cost::MacBf16, Cost::MacInt8, Cost::MacF8].into_iter().enumerate() {
-            e.add(Unit::Mxu, Purpose::Useful, v2 * work.useful[i] * p(cost));
-            e.add(Unit::Mxu, Purpose::Padding, v2 * work.padding[i] * p(cost) * prices.get(Cost::MacPadding));
+            add(Unit::Mxu, Purpose::Useful, v2 * work.useful[i] * p(cost));
+            add(Unit::Mxu, Purpose::Padding, v2 * work.padding[i] * p(cost) * prices.get(Cost::MacPadding));
         }
         // A weight passes half of the rows on its way to its cell.
-        e.add(Unit::Mxu, Purpose::Weights, v2 * self.weights * f64::from(chip.mxu.rows) / 2.0 * p(Cost::WeightBit));
+        add(Unit::Mxu, Purpose::Weights, v2 * self.weights * f64::from(chip.mxu.rows) * 0.5 * p(Cost::WeightBit));
         for &(cost, useful, empty) in &self.lanes {
             let unit = if cost == Cost::Xlu { Unit::Xlu } else { Unit::Vpu };
-            e.add(unit, Purpose::Useful, v2 * useful * p(cost));
-            e.add(unit, Purpose::Padding, v2 * empty * p(cost));
+            add(unit, Purpose::Useful, v2 * useful * p(cost));
+            add(unit, Purpose::Padding, v2 * empty * p(cost));
         }
-        let vmem = self.vmem_size * (self.read as f64 * p(Cost::VmemRead) + self.written as f64 * p(Cost::VmemWrite));
-        e.add(Unit::Vmem, Purpose::Movement, v2 * vmem);
-        e.add(Unit::Smem, Purpose::Control, v2 * self.smem as f64 * p(Cost::Smem));
-        let issue = self.issue.iter().fold(0.0, |sum, &(cost, n)| sum + n * p(cost));
-        e.add(Unit::Issue, Purpose::Control, v2 * issue);
+        let vmem = p(Cost::VmemRead) * self.read as f64 + p(Cost::VmemWrite) * self.written as f64;
+        add(Unit::Vmem, Purpose::Movement, v2 * (vmem * self.vmem_size));
+        add(Unit::Smem, Purpose::Control, v2 * self.smem as f64 * p(Cost::Smem));
+        let issue = self.issue.iter().fold(N::default(), |sum, &(cost, n)| sum + p(cost) * n);
+        add(Unit::Issue, Purpose::Control, v2 * issue);
         let hbm = 8.0 * work.traffic.hbm() as f64;
-        e.add(Unit::Hbm, Purpose::Movement, hbm * (p(Cost::HbmDevice) + p(Cost::HbmInterface)));
+        add(Unit::Hbm, Purpose::Movement, (p(Cost::HbmDevice) + p(Cost::HbmInterface)) * hbm);
         let (read, write) = (8.0 * work.traffic.cmem_read as f64, 8.0 * work.traffic.cmem_write as f64);
-        e.add(Unit::Cmem, Purpose::Movement, v2 * (read * p(Cost::CmemRead) + write * p(Cost::CmemWrite)));
-        e.add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
-        e.add(Unit::Host, Purpose::Movement, self.host as f64 * p(Cost::Host));
+        add(Unit::Cmem, Purpose::Movement, v2 * (p(Cost::CmemRead) * read + p(Cost::CmemWrite) * write));
+        add(Unit::Ici, Purpose::Movement, over_links(work.link_bytes as f64, prices));
+        add(Unit::Host, Purpose::Movement, p(Cost::Host) * self.host as f64);
+    }
+
+    /// Energy of the work, without what chips take that do nothing.
+    pub fn dynamic(&self, prices: &Prices) -> Energy {
+        let mut e = Energy::default();
+        self.each(prices, |unit, purpose, joules| e.add(unit, purpose, joules));
         e
     }
 
-    /// Energy of the work, which took `seconds` on `devices`, idle power included: a device has its part of its chip's.
+    /// What so many devices are of a chip, and of its idle power.
+    fn chips(&self, devices: u32) -> f64 {
+        f64::from(devices) / f64::from(self.chip.devices_per_chip().max(1))
+    }
+
+    /// Energy of the work, which took `seconds` on `devices`, idle power included.
     pub fn energy(&self, seconds: f64, devices: u32, prices: &Prices) -> Energy {
         let mut e = self.dynamic(prices);
-        let chips = f64::from(devices) / f64::from(self.chip.devices_per_chip().max(1));
-        e.add(Unit::Idle, Purpose::Idle, idle_power(self.chip, prices) * chips * seconds);
+        e.add(Unit::Idle, Purpose::Idle, idle_power(self.chip, prices) * self.chips(devices) * seconds);
         e
+    }
+
+    /// The total of [`Counted::energy`]; `mm2`: the area that the prices make of the chip.
+    pub fn total<N: Number>(&self, (seconds, devices): (f64, u32), prices: &Prices<N>, mm2: N) -> N {
+        let mut units = [N::default(); UNITS];
+        self.each(prices, |unit, _, joules| units[unit as usize] += joules);
+        units[Unit::Idle as usize] += idle_power_of(mm2, self.chip, prices) * self.chips(devices) * seconds;
+        sum(&units)
     }
 }
 

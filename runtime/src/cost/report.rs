@@ -1,11 +1,12 @@
 //! Energy and area as data and as text.
 
 use super::area::Area;
-use super::draws;
-use super::energy::{self, Counted, Flops, Purpose, Unit};
+use super::draws::{self, Drawn};
+use super::energy::{self, Counted, Energy, Flops, Purpose, Unit};
 use super::{Prices, Work};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use systole_isa::ChipConfig;
 use systole_isa::chip::Cost;
@@ -46,9 +47,9 @@ pub struct EnergyReport {
     #[serde(flatten)]
     pub flop: FlopReport,
     /// Joules by unit; they sum to `joules`.
-    pub units: BTreeMap<String, f64>,
+    pub units: BTreeMap<Cow<'static, str>, f64>,
     /// Joules by what they are spent for; they sum to `joules`.
-    pub purposes: BTreeMap<String, f64>,
+    pub purposes: BTreeMap<Cow<'static, str>, f64>,
 }
 
 /// Energy of a useful flop.
@@ -67,20 +68,20 @@ pub struct FlopReport {
 pub struct AreaReport {
     pub mm2: f64,
     pub mm2_spread: Spread,
-    pub blocks: BTreeMap<String, f64>,
+    pub blocks: BTreeMap<Cow<'static, str>, f64>,
     pub stacks: f64,
     /// Constraints that the design breaks, in words.
     pub broken: Vec<String>,
 }
 
-/// The energy of a run. `operations`: work and cycles of each, of one device; `flops`: of one device; `drawn`: [`draws::all`].
+/// The energy of a run. `operations`: energy and cycles of each, of one device; `flops`: of one device.
 pub fn energy_report(
-    (chip, drawn): (&ChipConfig, &[Prices]),
+    (chip, drawn): (&ChipConfig, &Drawn),
     work: &Work,
     cycles: u64,
     devices: u32,
     flops: &[Flops],
-    operations: &[(Work, u64)],
+    operations: impl Iterator<Item = (Energy, u64)>,
 ) -> EnergyReport {
     let seconds = chip.seconds(cycles);
     let prices = Prices::of(chip);
@@ -90,16 +91,15 @@ pub fn energy_report(
     let idle = energy::idle_power(chip, &prices);
     let power = if seconds > 0.0 { e.total() / seconds / chips } else { 0.0 };
     // Operations of a few cycles say nothing of power.
-    let long = operations.iter().filter(|o| o.1 * 1000 > cycles && o.1 > 0);
+    let long = operations.filter(|o| o.1 * 1000 > cycles && o.1 > 0);
     let per_chip = f64::from(chip.devices_per_chip());
-    let peaks = long.map(|o| idle + per_chip * energy::dynamic(chip, &o.0, &prices).total() / chip.seconds(o.1));
+    let peaks = long.map(|o| idle + per_chip * o.0.total() / chip.seconds(o.1));
     let total_flops = flops.iter().map(|f| f.1).sum::<f64>() * f64::from(devices);
     let bytes = work.traffic.hbm() as f64;
     let intensity = (total_flops > 0.0 && bytes > 0.0).then(|| total_flops / bytes);
-    let total = |p: &Prices| counted.energy(seconds, devices, p).total();
     EnergyReport {
         joules: e.total(),
-        joules_spread: Spread::of(drawn.iter().map(total).collect()),
+        joules_spread: Spread::of(drawn.each(|p, mm2| counted.total((seconds, devices), p, mm2))),
         dynamic_joules: e.dynamic(),
         power_w: power,
         peak_power_w: peaks.fold(power, f64::max),
@@ -110,29 +110,29 @@ pub fn energy_report(
             floor_pj_per_flop: intensity.map(|i| energy::floor(chip, i, flops, &prices)),
             intensity,
         },
-        units: Unit::ALL.iter().map(|&u| (u.name().to_string(), e.unit(u))).collect(),
-        purposes: Purpose::ALL.iter().map(|&p| (p.name().to_string(), e.purpose(p))).collect(),
+        units: Unit::ALL.iter().map(|&u| (u.name().into(), e.unit(u))).collect(),
+        purposes: Purpose::ALL.iter().map(|&p| (p.name().into(), e.purpose(p))).collect(),
     }
 }
 
-/// The area of a chip that takes so many watts at most; `drawn`: [`draws::all`].
-pub fn area_report(chip: &ChipConfig, drawn: &[Prices], peak_w: f64) -> AreaReport {
+/// The area of a chip that takes so many watts at most.
+pub fn area_report(chip: &ChipConfig, drawn: &Drawn, peak_w: f64) -> AreaReport {
     let prices = Prices::of(chip);
     let area = Area::of(chip, &prices);
     let broken = area.constraints(&prices, peak_w).into_iter().filter(|c| !c.holds());
     AreaReport {
         mm2: area.total(),
-        mm2_spread: Spread::of(drawn.iter().map(|p| Area::of(chip, p).total()).collect()),
+        mm2_spread: Spread::of(drawn.each(|_, mm2| mm2)),
         stacks: area.stacks,
         broken: broken.map(|c| format!("{}: {:.2} of {:.2} {}", c.name, c.have, c.limit, c.unit)).collect(),
-        blocks: area.blocks.into_iter().map(|(n, v)| (n.to_string(), v)).collect(),
+        blocks: area.blocks.into_iter().map(|(n, v)| (n.into(), v)).collect(),
     }
 }
 
 /// Shares of a total, largest first: `mxu 62 %, hbm 20 %`.
-fn shares(parts: &BTreeMap<String, f64>) -> String {
+fn shares(parts: &BTreeMap<Cow<'static, str>, f64>) -> String {
     let total: f64 = parts.values().sum();
-    let mut all: Vec<(&str, f64)> = parts.iter().map(|(n, v)| (n.as_str(), 100.0 * v / total.max(1e-300))).collect();
+    let mut all: Vec<(&str, f64)> = parts.iter().map(|(n, v)| (&**n, 100.0 * v / total.max(1e-300))).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     let shown = all.iter().filter(|s| s.1 >= 0.05).map(|(n, s)| format!("{n} {s:.1} %"));
     shown.collect::<Vec<_>>().join(", ")
@@ -191,9 +191,9 @@ pub fn costs_page(chip: &ChipConfig) -> String {
             &format!("{key:<15} {:>9} {unit:<8} {range:>16}  {:?}  {}\n", number(row.value), row.quality, row.source);
     }
     let prices = Prices::of(chip);
-    let drawn = draws::all(chip);
+    let drawn = Drawn::of(chip);
     let area = area_report(chip, &drawn, 0.0);
-    let idle = Spread::of(drawn.iter().map(|p| energy::idle_power(chip, p)).collect());
+    let idle = Spread::of(drawn.each(|p, mm2| energy::idle_power_of(mm2, chip, p)));
     text += &format!(
         "\narea {:.0} mm2 (5 to 95 %: {:.0} to {:.0}), idle {:.0} W ({:.0} to {:.0})\n",
         area.mm2,
@@ -203,7 +203,7 @@ pub fn costs_page(chip: &ChipConfig) -> String {
         idle.low,
         idle.high
     );
-    let mut blocks: Vec<(&str, f64)> = area.blocks.iter().map(|b| (b.0.as_str(), *b.1)).filter(|b| b.1 > 0.0).collect();
+    let mut blocks: Vec<(&str, f64)> = area.blocks.iter().map(|b| (&**b.0, *b.1)).filter(|b| b.1 > 0.0).collect();
     blocks.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     for (name, mm2) in blocks {
         text += &format!("  {name:<14} {mm2:>7.1} mm2 {:>5.1} %\n", 100.0 * mm2 / area.mm2);

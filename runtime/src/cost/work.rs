@@ -152,8 +152,10 @@ impl Work {
         let flops = debug.map_or(0.0, |d| d.flops);
         let share = debug.map_or(0.0, |d| d.padding);
         let mut empty = Activities::default();
-        for &kind in Activity::ALL.iter().filter(|&&a| matches!(price(a), Price::Lane(_))) {
-            empty[kind] = (o.activity[kind] as f64 * share).round() as u64;
+        if share != 0.0 {
+            for &kind in Activity::ALL.iter().filter(|&&a| o.activity[a] > 0 && matches!(price(a), Price::Lane(_))) {
+                empty[kind] = (o.activity[kind] as f64 * share).round() as u64;
+            }
         }
         let needed = (flops / 2.0 * times as f64 * passes(&o.activity)).min(total);
         let useful = all.map(|c| if total > 0.0 { needed * c / total } else { 0.0 });

@@ -6,6 +6,7 @@ use crate::cost::{Prices, energy, joules};
 use crate::profile::{DeviceMeta, Profile};
 use crate::report::mix;
 use crate::report::text::metric;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -46,9 +47,9 @@ pub fn section(p: &Profile, out: &mut String) {
 }
 
 /// Parts of a whole as bars, the largest first.
-fn table(out: &mut String, title: &str, parts: &BTreeMap<String, f64>, value: impl Fn(f64) -> String) {
+fn table(out: &mut String, title: &str, parts: &BTreeMap<Cow<'static, str>, f64>, value: impl Fn(f64) -> String) {
     let total: f64 = parts.values().sum();
-    let mut rows: Vec<(&String, f64)> = parts.iter().map(|(n, v)| (n, *v)).filter(|r| r.1 > 0.0).collect();
+    let mut rows: Vec<(&str, f64)> = parts.iter().map(|(n, v)| (&**n, *v)).filter(|r| r.1 > 0.0).collect();
     rows.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     put!(out, "<h3>{title}</h3>\n<table class=\"parts\"><tbody>\n");
     for (name, v) in rows {

@@ -93,7 +93,7 @@ fn lanes<'a>(scale: &Scale<'_>, run: &'a PodRun) -> Vec<Lane<'a>> {
     let mut out = Vec::new();
     for (d, result) in run.devices.iter().enumerate() {
         let (chip, core) = topology.map_or((d as u32, 0), |t| (t.chip_of(d as u32), t.core_of(d as u32)));
-        let rows = scale.ops(result);
+        let rows = scale.ops(result, &scale.done(result));
         let units = scale.units(result, &rows);
         if result.cores.is_empty() {
             let units = units.into_iter().map(|u| u.1).collect();

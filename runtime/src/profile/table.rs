@@ -155,7 +155,7 @@ fn operations(p: &Profile, d: &DeviceMeta, top: usize) -> String {
             joules(o.joules),
             percent(o.stalled() as f64, o.cycles as f64),
             o.bound,
-            text::more(&op_report(o, p.row_op(o)))
+            text::more(&op_report(o, p.row_op(o).cloned()))
         );
     }
     if rows.len() > top {
@@ -240,7 +240,7 @@ impl Profile {
         if r.ops.is_empty()
             && let (Some(d), Some(done)) = (self.meta.devices.get(slowest), devices.get(slowest))
         {
-            r.ops = d.ops.iter().map(|o| op_report(o, self.row_op(o))).collect();
+            r.ops = d.ops.iter().map(|o| op_report(o, self.row_op(o).cloned())).collect();
             r.units = done.units.clone();
         }
         let memory = |(m, peak, size): (Memory, Step, u64)| MemoryReport {
@@ -267,7 +267,7 @@ fn device(p: &Profile, d: &DeviceMeta) -> DeviceReport {
     };
     DeviceReport {
         counts: d.counts,
-        ops: by_cycles(d).into_iter().map(|o| op_report(o, p.row_op(o))).collect(),
+        ops: by_cycles(d).into_iter().map(|o| op_report(o, p.row_op(o).cloned())).collect(),
         categories: categories(p, d).into_iter().map(category).collect(),
         scopes: scope::tree(p, d),
         units: d.units.iter().map(|u| unit_report(d.counts.chip, d.counts.core, u)).collect(),

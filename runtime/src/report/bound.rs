@@ -4,6 +4,7 @@
 //! nothing hid. What is left is the core's own time, which its units and waits divide. Of an operation the waits and the
 //! work that its code asked for are known.
 
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use systole_simulator::{CAUSE_TABLE, CAUSES, Cause, Path, RunResult, SlotCycles, UNIT_TABLE, UnitCounters};
 
@@ -89,14 +90,19 @@ impl Waits {
 
     /// The longest of some causes.
     fn longest_of(&self, causes: &[Cause]) -> (&'static str, u64) {
-        let mut waits: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut waits: SmallVec<[(&str, u64); CAUSES + 1]> = SmallVec::new();
         for &c in causes {
             if c == Cause::Link {
-                waits.insert("peers", self.peers);
+                waits.push(("peers", self.peers));
             }
-            *waits.entry(wait(c)).or_default() += if c == Cause::Link { self.links() } else { self.stall[c as usize] };
+            let cycles = if c == Cause::Link { self.links() } else { self.stall[c as usize] };
+            match waits.iter_mut().find(|w| w.0 == wait(c)) {
+                Some(w) => w.1 += cycles,
+                None => waits.push((wait(c), cycles)),
+            }
         }
-        waits.into_iter().max_by_key(|w| w.1).unwrap_or(("issue", 0))
+        // Of equal ones the last by name.
+        waits.into_iter().max_by_key(|w| (w.1, w.0)).unwrap_or(("issue", 0))
     }
 }
 

@@ -14,21 +14,23 @@ pub mod rows;
 pub mod setup;
 pub mod text;
 
+use crate::cost::draws::Drawn;
 use crate::cost::energy::Flops;
-use crate::cost::{self, AreaReport, EnergyReport, Links, Prices, Work, draws};
+use crate::cost::{self, AreaReport, EnergyReport, Links, Work};
 use crate::executions::Executions;
 pub use setup::{InputsFrom, Setup};
 
 use crate::Mode;
 use crate::origin::Origin;
 use op::Member;
-use rows::Scale;
+use rows::{Done, Scale};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use systole_isa::program::HostArray;
 use systole_isa::{ChipConfig, DType, Layout, Program};
-use systole_simulator::stats::{CAUSE_TABLE, CAUSES, Cause, OpProfile};
+use systole_simulator::stats::{CAUSE_TABLE, CAUSES, Cause};
 use systole_simulator::{PodRun, RunResult};
 
 /// Version of the form. It grows when a field changes its meaning or goes; new fields leave it.
@@ -48,7 +50,7 @@ pub struct UnitReport {
     /// Cycles in which it works.
     pub busy: u64,
     /// Cycles in which it waits, by cause.
-    pub stall: BTreeMap<String, u64>,
+    pub stall: BTreeMap<Cow<'static, str>, u64>,
     /// Cycles in which there is nothing for it.
     pub idle: u64,
 }
@@ -167,7 +169,7 @@ pub struct OpReport {
     /// Rows streamed by matrix units.
     pub mxu_rows: u64,
     /// Cycles in which its code waited, by cause; causes that do not occur are left out.
-    pub stall: BTreeMap<String, u64>,
+    pub stall: BTreeMap<Cow<'static, str>, u64>,
     /// What bounds it.
     pub bound: String,
     /// Energy of one device, idle power apart.
@@ -439,27 +441,28 @@ impl<'a> Ran<'a> {
 }
 
 /// Stalls by the causes' names; `all`: those that do not occur too.
-pub(crate) fn stalls(stall: &[u64; CAUSES], all: bool) -> BTreeMap<String, u64> {
+pub(crate) fn stalls(stall: &[u64; CAUSES], all: bool) -> BTreeMap<Cow<'static, str>, u64> {
     let causes = CAUSE_TABLE.iter().filter(|c| c.0 != Cause::None && (all || stall[c.0 as usize] > 0));
-    causes.map(|c| (c.1.to_string(), stall[c.0 as usize])).collect()
+    causes.map(|c| (Cow::Borrowed(c.1), stall[c.0 as usize])).collect()
 }
 
 /// The report of a run: of its slowest device, with the interconnect if there are several.
 pub fn report(ran: &Ran<'_>, run: &PodRun) -> Report {
     let slowest = run.devices.iter().enumerate().max_by_key(|(i, d)| (d.cycles, std::cmp::Reverse(*i)));
     let nothing = RunResult::default();
-    let drawn = draws::all(ran.chip);
-    let links = Links::of(run);
+    let drawn = Drawn::of(ran.chip);
+    let scale = Scale::new(ran.chip, ran.program, Links::of(run));
     let topology = ran.program.pod.topology.as_ref();
     let place =
         slowest.map_or((0, 0), |(d, _)| topology.map_or((d as u32, 0), |t| (t.chip_of(d as u32), t.core_of(d as u32))));
-    let mut out = device(ran, &drawn, (place, slowest.map_or(&nothing, |s| s.1)), &links);
+    let slowest = slowest.map_or(&nothing, |s| s.1);
+    let done = scale.done(slowest);
+    let mut out = device(ran, &drawn, (place, slowest), (&scale, &done));
     if ran.program.pod.devices() > 1 {
         pod::add(&mut out, ran, run);
         let work = Work::of_pod(ran.chip, ran.program, run);
         let flops = mix(&out.peaks);
-        let slowest = slowest.map_or(&nothing, |s| s.1);
-        out.energy = energy((ran, &drawn), &work, (slowest, &links), ran.program.pod.devices(), &flops);
+        out.energy = energy((&scale, &drawn), &work, (slowest, &done), ran.program.pod.devices(), &flops);
     }
     out
 }
@@ -470,31 +473,30 @@ pub(crate) fn mix(peaks: &[PeakReport]) -> Vec<Flops> {
     peaks.iter().filter_map(one).collect()
 }
 
-/// Energy of a run: the work of all devices, and the flops of one, whose operations are those of `r`.
+/// Energy of a run: the work of all devices, and the flops of one, which is the one of `r`.
 fn energy(
-    (ran, drawn): (&Ran<'_>, &[Prices]),
+    (scale, drawn): (&Scale<'_>, &Drawn),
     work: &Work,
-    (r, links): (&RunResult, &Links),
+    (r, done): (&RunResult, &[Done]),
     devices: u32,
     flops: &[Flops],
 ) -> EnergyReport {
-    let executions = Executions::new(ran.program);
-    let of = |o: &OpProfile| {
-        let own = Work::of_op(ran.chip, ran.program, o, executions.of(r, o));
-        (Work { link_bytes: links.bytes(o.op).round() as u64, ..own }, o.cycles)
-    };
-    let works: Vec<(Work, u64)> = r.ops.iter().map(of).collect();
-    cost::energy_report((ran.chip, drawn), work, r.cycles, devices, flops, &works)
+    let operations = r.ops.iter().zip(done).map(|(o, d)| (scale.with_links(d, o.op), o.cycles));
+    cost::energy_report((scale.chip, drawn), work, r.cycles, devices, flops, operations)
 }
 
 /// The report of one device; `place`: its chip, and its first core there.
-fn device(ran: &Ran<'_>, drawn: &[Prices], (place, r): ((u32, u32), &RunResult), sent: &Links) -> Report {
+fn device(
+    ran: &Ran<'_>,
+    drawn: &Drawn,
+    (place, r): ((u32, u32), &RunResult),
+    (scale, done): (&Scale<'_>, &[Done]),
+) -> Report {
     let (chip, program) = (ran.chip, ran.program);
-    let scale = Scale::new(chip, program, sent.clone());
-    let rows = scale.ops(r);
+    let rows = scale.ops(r, done);
     let units = scale.units(r, &rows);
     let peaks = scale.peaks(&rows, r.cycles);
-    let infos = rows::infos(program, ran.source);
+    let mut infos = rows::infos(program, ran.source);
     let bytes = r.traffic.hbm() as f64;
     let seconds = chip.seconds(r.cycles);
     let hbm_share = if r.cycles == 0 { 0.0 } else { bytes / (seconds * chip.device_hbm_bandwidth()) };
@@ -505,11 +507,14 @@ fn device(ran: &Ran<'_>, drawn: &[Prices], (place, r): ((u32, u32), &RunResult),
     let bound::Bounds { bound, links, peers, next } = bound::of_run(r, u64::from(chip.core.launch_cycles), bytes);
     let path = r.path;
     let flops = total(rows.iter().map(|o| o.flops));
-    let energy = energy((ran, drawn), &Work::of_run(chip, program, r), (r, sent), 1, &mix(&peaks));
+    let mut work = Work::default();
+    done.iter().for_each(|d| work += &d.work);
+    let energy = energy((scale, drawn), &work, (r, done), 1, &mix(&peaks));
     let unit_reports: Vec<UnitReport> =
         units.iter().map(|(core, u)| rows::unit_report(place.0, place.1 + core, u)).collect();
     let lines = kernels::Lines::new(program, chip, r);
-    let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get(i as usize)));
+    // A device has one row of each operation.
+    let op = |row: &op::OpRow| rows::op_report(row, row.op.and_then(|i| infos.get_mut(i as usize)).map(std::mem::take));
     Report {
         schema: SCHEMA,
         chip: ran.setup.chip.label(),

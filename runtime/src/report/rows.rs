@@ -8,7 +8,7 @@ use super::bound;
 use super::category::Category;
 use super::op::{Member, OpInfo, OpRow, UnitRow};
 use super::{OpReport, PeakReport, UnitReport, stalls};
-use crate::cost::{Links, Prices, Work, energy};
+use crate::cost::{Energy, Links, Prices, Work, energy};
 use crate::executions::Executions;
 use crate::origin::{Origin, Origins};
 use std::collections::BTreeMap;
@@ -26,6 +26,13 @@ pub struct Scale<'a> {
     links: Links,
 }
 
+/// What an operation did, how often it was executed for that, and what energy that takes beside links.
+pub struct Done {
+    pub times: u64,
+    pub work: Work,
+    pub energy: Energy,
+}
+
 impl<'a> Scale<'a> {
     pub fn new(chip: &'a ChipConfig, program: &'a Program, links: Links) -> Scale<'a> {
         Scale { chip, program, executions: Executions::new(program), prices: Prices::of(chip), links }
@@ -41,10 +48,26 @@ impl<'a> Scale<'a> {
         (peak_flops_per_cycle(self.chip, operand) / f64::from(units)).max(1e-9)
     }
 
+    /// What every operation of a device did.
+    pub fn done(&self, r: &RunResult) -> Vec<Done> {
+        r.ops.iter().map(|o| self.done_by(o, self.executions.of(r, o))).collect()
+    }
+
+    fn done_by(&self, o: &OpProfile, times: u64) -> Done {
+        let work = Work::of_op(self.chip, self.program, o, times);
+        let energy = energy::dynamic(self.chip, &work, &self.prices);
+        Done { times, work, energy }
+    }
+
+    /// The energy of an operation with what went over links, in whole bytes.
+    pub fn with_links(&self, done: &Done, op: Option<u32>) -> Energy {
+        done.energy.with_links(self.links.bytes(op).round(), &self.prices)
+    }
+
     /// The operations of a device, by first start.
-    pub fn ops(&self, r: &RunResult) -> Vec<OpRow> {
+    pub fn ops(&self, r: &RunResult, done: &[Done]) -> Vec<OpRow> {
         let cores = r.units.iter().map(|u| u.core + 1).max().unwrap_or(1);
-        let mut rows: Vec<OpRow> = r.ops.iter().map(|o| self.op(o, self.executions.of(r, o), cores)).collect();
+        let mut rows: Vec<OpRow> = r.ops.iter().zip(done).map(|(o, d)| self.op(o, d, cores)).collect();
         if r.executions.is_empty() && r.cores.is_empty() {
             // What was entered may not have ended: no more can have been done than the units were busy for.
             let busy: u64 = r.units.iter().filter(|u| u.unit.starts_with("mxu")).map(|u| u.busy).sum();
@@ -59,7 +82,7 @@ impl<'a> Scale<'a> {
     pub fn core_ops(&self, device: &RunResult, core: &RunResult) -> Vec<OpRow> {
         let one = |o: &OpProfile| {
             let times = self.executions.of(device, o);
-            let mut row = self.op(o, times, 1);
+            let mut row = self.op(o, &self.done_by(o, times), 1);
             // Exchanges are the first core's.
             if !device.cores.first().is_some_and(|first| std::ptr::eq(first, core)) {
                 row.joules -= energy::over_links(self.links.bytes(o.op), &self.prices);
@@ -75,7 +98,7 @@ impl<'a> Scale<'a> {
         core.ops.iter().map(one).collect()
     }
 
-    fn op(&self, o: &OpProfile, times: u64, cores: u32) -> OpRow {
+    fn op(&self, o: &OpProfile, done: &Done, cores: u32) -> OpRow {
         let d = self.debug(o.op);
         let operand = d.and_then(|d| d.peak).unwrap_or(DType::BF16);
         let cells = f64::from(self.chip.mxu.rows) * f64::from(self.chip.mxu.cols) * 2.0;
@@ -87,16 +110,15 @@ impl<'a> Scale<'a> {
             start: o.start,
             cycles: o.cycles,
             entries: o.entries,
-            times,
-            flops: d.map_or(0.0, |d| d.flops * times as f64),
+            times: done.times,
+            flops: d.map_or(0.0, |d| d.flops * done.times as f64),
             hbm_read: o.traffic.hbm_read,
             hbm_write: o.traffic.hbm_write,
             cmem: o.traffic.cmem(),
             mxu_rows: o.mxu_rows,
             stall: o.stall,
             bound: bound::of_op(mxu, hbm, o.cycles, &bound::Waits { stall: o.stall, peers: o.peers }).to_string(),
-            joules: energy::dynamic(self.chip, &Work::of_op(self.chip, self.program, o, times), &self.prices).total()
-                + energy::over_links(self.links.bytes(o.op), &self.prices),
+            joules: done.energy.total() + energy::over_links(self.links.bytes(o.op), &self.prices),
         }
     }
 
@@ -194,7 +216,10 @@ pub fn peak_flops_per_cycle(chip: &ChipConfig, operand: DType) -> f64 {
 pub fn infos(program: &Program, source: &str) -> Vec<OpInfo> {
     let origins = Origins::new(source);
     let mut known: BTreeMap<u32, Option<Origin>> = BTreeMap::new();
-    let mut origin = |line: u32| known.entry(line).or_insert_with(|| origins.of(line)).clone();
+    let mut origin = |line: u32| match source.is_empty() {
+        true => None,
+        false => known.entry(line).or_insert_with(|| origins.of(line)).clone(),
+    };
     let one = |o: &DebugOp| OpInfo {
         name: o.name.clone(),
         opcode: o.opcode.clone(),
@@ -217,21 +242,23 @@ pub fn infos(program: &Program, source: &str) -> Vec<OpInfo> {
 }
 
 /// A row as outputs state it.
-pub fn op_report(row: &OpRow, info: Option<&OpInfo>) -> OpReport {
-    let text = |f: fn(&OpInfo) -> &String| info.map_or(String::new(), |i| f(i).clone());
+pub fn op_report(row: &OpRow, info: Option<OpInfo>) -> OpReport {
+    let category = info.as_ref().map_or(Category::None, |i| Category::of(&i.opcode));
+    let nothing = || OpInfo { name: "(none)".into(), ..OpInfo::default() };
+    let OpInfo { name, opcode, line, flops: _, operand, origin, members } = info.unwrap_or_else(nothing);
     OpReport {
-        name: info.map_or("(none)".into(), |i| i.name.clone()),
-        opcode: text(|i| &i.opcode),
-        category: info.map_or(Category::None, |i| Category::of(&i.opcode)).name().to_string(),
-        line: info.map_or(0, |i| i.line),
-        origin: info.and_then(|i| i.origin.clone()),
-        members: info.map_or(Vec::new(), |i| i.members.clone()),
+        name,
+        opcode,
+        category: category.name().to_string(),
+        line,
+        origin,
+        members,
         start: row.start,
         cycles: row.cycles,
         times: row.times,
         entries: row.entries,
         flops: row.flops,
-        operand: text(|i| &i.operand),
+        operand,
         bytes: row.bytes(),
         hbm_read: row.hbm_read,
         hbm_write: row.hbm_write,

@@ -51,7 +51,7 @@ fn percent(part: f64, cycles: u64) -> f64 {
 
 /// The stalls of a unit, longest first: `hbm 12.5 %, mxu 3.0 %`.
 fn stalls(u: &UnitReport, cycles: u64) -> String {
-    let mut all: Vec<(&str, u64)> = u.stall.iter().map(|s| (s.0.as_str(), *s.1)).filter(|s| s.1 > 0).collect();
+    let mut all: Vec<(&str, u64)> = u.stall.iter().map(|s| (&**s.0, *s.1)).filter(|s| s.1 > 0).collect();
     all.sort_by_key(|s| (std::cmp::Reverse(s.1), s.0));
     let shown: Vec<String> = all.iter().map(|(c, n)| format!("{c} {:.1} %", percent(*n as f64, cycles))).collect();
     shown.join(", ")

@@ -107,7 +107,7 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     let inputs = ready.inputs(&a.run, mode)?;
     let done = ready.run(&a.run, &inputs, mode, &mut Stop(control), watchers)?;
     drop(watches);
-    let ran = ready.ran(&a.run, mode);
+    let ran = ready.measured(&a.run, mode);
     let run = Run { ran: &ran, run: &done.run, level: a.record.level(), partial: false };
     let profile = Profile::new(&run, live.finish());
     if let Some(path) = &a.record.profile {

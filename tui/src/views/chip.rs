@@ -4,6 +4,7 @@ use crate::app::{App, Hit};
 use crate::data::Data;
 use crate::pen::{Pen, cut, scroll, wrap};
 use crate::theme::Paint;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use systole_isa::chip::params::{self, Value};
 use systole_runtime::cost::{EnergyReport, joules};
@@ -73,8 +74,8 @@ pub fn draw(app: &App, pen: &mut Pen<'_>) {
 }
 
 /// Parts of a whole, the largest first.
-fn sorted(parts: &BTreeMap<String, f64>) -> Vec<(&str, f64)> {
-    let mut all: Vec<(&str, f64)> = parts.iter().map(|p| (p.0.as_str(), *p.1)).filter(|p| p.1 > 0.0).collect();
+fn sorted<'a>(parts: &'a BTreeMap<Cow<'static, str>, f64>) -> Vec<(&'a str, f64)> {
+    let mut all: Vec<(&str, f64)> = parts.iter().map(|p| (&**p.0, *p.1)).filter(|p| p.1 > 0.0).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
     all
 }
