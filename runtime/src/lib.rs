@@ -30,6 +30,7 @@ pub mod npz;
 pub mod options;
 mod order;
 pub mod origin;
+mod percent;
 pub mod pod;
 pub mod profile;
 pub mod report;

@@ -4,6 +4,7 @@ use super::area::Area;
 use super::draws::{self, Drawn};
 use super::energy::{self, Counted, Energy, Flops, Purpose, Unit};
 use super::{Prices, Work};
+use crate::percent::push_shares;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -134,8 +135,9 @@ fn shares(parts: &BTreeMap<Cow<'static, str>, f64>) -> String {
     let total: f64 = parts.values().sum();
     let mut all: Vec<(&str, f64)> = parts.iter().map(|(n, v)| (&**n, 100.0 * v / total.max(1e-300))).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
-    let shown = all.iter().filter(|s| s.1 >= 0.05).map(|(n, s)| format!("{n} {s:.1} %"));
-    shown.collect::<Vec<_>>().join(", ")
+    let mut text = String::new();
+    push_shares(&mut text, all.into_iter().filter(|s| s.1 >= 0.05));
+    text
 }
 
 /// Joules with a unit: `1.50 mJ`.

@@ -460,8 +460,7 @@ pub fn report(ran: &Ran<'_>, run: &PodRun) -> Report {
     let mut out = device(ran, &drawn, (place, slowest), (&scale, &done));
     if ran.program.pod.devices() > 1 {
         pod::add(&mut out, ran, run);
-        let work = Work::of_pod(ran.chip, ran.program, run);
-        let flops = mix(&out.peaks);
+        let (work, flops) = (Work::of_pod(ran.chip, ran.program, run), mix(&out.peaks));
         out.energy = energy((&scale, &drawn), &work, (slowest, &done), ran.program.pod.devices(), &flops);
     }
     out

@@ -1,6 +1,7 @@
 //! The report as a page of text.
 
 use super::{Report, UnitReport};
+use crate::percent::{push_percent, push_shares};
 
 /// Operations that the page shows.
 const TOP: usize = 12;
@@ -49,12 +50,20 @@ fn percent(part: f64, cycles: u64) -> f64 {
     100.0 * part / cycles.max(1) as f64
 }
 
-/// The stalls of a unit, longest first: `hbm 12.5 %, mxu 3.0 %`.
-fn stalls(u: &UnitReport, cycles: u64) -> String {
+/// Appends the stalls of a unit, longest first.
+fn push_stalls(text: &mut String, u: &UnitReport, cycles: u64) {
     let mut all: Vec<(&str, u64)> = u.stall.iter().map(|s| (&**s.0, *s.1)).filter(|s| s.1 > 0).collect();
     all.sort_by_key(|s| (std::cmp::Reverse(s.1), s.0));
-    let shown: Vec<String> = all.iter().map(|(c, n)| format!("{c} {:.1} %", percent(*n as f64, cycles))).collect();
-    shown.join(", ")
+    push_shares(text, all.into_iter().map(|(cause, n)| (cause, percent(n as f64, cycles))));
+}
+
+/// Appends a column of the width of `blank`, which `fill` writes, behind a space.
+fn push_column(text: &mut String, blank: &str, fill: impl FnOnce(&mut String)) {
+    text.push(' ');
+    let begin = text.len();
+    fill(text);
+    let missing = blank.len().saturating_sub(text.len() - begin);
+    text.insert_str(begin, &blank[..missing]);
 }
 
 /// The share of the peak with what peak that is: `41.2 % of peak (bf16: 197 Tflop/s)`.
@@ -162,18 +171,18 @@ fn units(r: &Report) -> String {
         format!("\n{:<8} {:>8} {:>8} {:>8} {:>8}  stalled by\n", "unit", "useful", "busy", "stalled", "idle");
     let several = r.units.iter().any(|u| u.core != r.units[0].core);
     for u in &r.units {
-        let name = if several { format!("{} {}", u.core, u.unit) } else { u.unit.clone() };
-        let share = |part: f64| format!("{:.1} %", percent(part, r.cycles));
-        let line = format!(
-            "{:<8} {:>8} {:>8} {:>8} {:>8}  {}",
-            name,
-            share(u.useful),
-            share(u.busy as f64),
-            share(u.stall.values().sum::<u64>() as f64),
-            share(u.idle as f64),
-            stalls(u, r.cycles)
-        );
-        text += line.trim_end();
+        match several {
+            true => text += &format!("{:<8}", format!("{} {}", u.core, u.unit)),
+            false => text += &format!("{:<8}", u.unit),
+        }
+        let stalled = u.stall.values().sum::<u64>();
+        for part in [u.useful, u.busy as f64, stalled as f64, u.idle as f64] {
+            push_column(&mut text, "        ", |text| push_percent(text, percent(part, r.cycles)));
+        }
+        if stalled > 0 {
+            text += "  ";
+            push_stalls(&mut text, u, r.cycles);
+        }
         text.push('\n');
     }
     text

@@ -398,7 +398,7 @@ impl Core<'_> {
                 s.extend(words.into_iter().map(u64::from));
             }
         }
-        let mut outside = Vec::with_capacity(64);
+        let mut outside = Vec::with_capacity(256);
         self.dma.relative((now, self.blame), &mut outside);
         self.semaphores.relative((now, self.blame), &mut outside);
         outside.extend(self.effects.iter().flat_map(|e| [e.desc as u64, e.end.saturating_sub(now)]));

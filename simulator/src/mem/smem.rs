@@ -9,14 +9,27 @@ pub(crate) struct Smem {
     size: usize,
     /// The first words: those behind them were never written, and are zero. Programs use few.
     words: Vec<i32>,
+    /// A bit of each word, once any was unknown.
     unknown: Vec<u64>,
-    any_unknown: bool,
 }
 
 impl Smem {
     pub fn new(bytes: u64) -> Smem {
-        let size = (bytes / 4) as usize;
-        Smem { size, words: Vec::new(), unknown: vec![0; size.div_ceil(64)], any_unknown: false }
+        Smem { size: (bytes / 4) as usize, words: Vec::new(), unknown: Vec::new() }
+    }
+
+    /// Whether some word may be unknown.
+    #[inline]
+    fn any_unknown(&self) -> bool {
+        !self.unknown.is_empty()
+    }
+
+    /// A bit of each word, for those that are unknown.
+    fn unknown(&mut self) -> &mut Vec<u64> {
+        if self.unknown.is_empty() {
+            self.unknown = vec![0; self.size.div_ceil(64)];
+        }
+        &mut self.unknown
     }
 
     pub fn len(&self) -> usize {
@@ -36,7 +49,7 @@ impl Smem {
     pub fn load(&self, at: i64) -> Option<(i32, bool)> {
         let i = usize::try_from(at).ok()?;
         let w = self.words.get(i).copied().or((i < self.size).then_some(0))?;
-        Some((w, !self.any_unknown || self.unknown[i / 64] >> (i % 64) & 1 == 0))
+        Some((w, !self.any_unknown() || self.unknown[i / 64] >> (i % 64) & 1 == 0))
     }
 
     /// Stores a word; `None` out of range.
@@ -49,9 +62,8 @@ impl Smem {
         self.reach(i + 1);
         self.words[i] = value;
         if !known {
-            self.unknown[i / 64] |= 1 << (i % 64);
-            self.any_unknown = true;
-        } else if self.any_unknown {
+            self.unknown()[i / 64] |= 1 << (i % 64);
+        } else if self.any_unknown() {
             self.unknown[i / 64] &= !(1 << (i % 64));
         }
         Some(())
@@ -59,8 +71,7 @@ impl Smem {
 
     /// Makes every word unknown (a store to an unknown address).
     pub fn forget_all(&mut self) {
-        self.unknown.fill(!0);
-        self.any_unknown = true;
+        self.unknown().fill(!0);
     }
 
     /// Some of its bytes, which the caller has checked to be there.
@@ -72,14 +83,13 @@ impl Smem {
     /// Marks the words that a byte range touches.
     pub fn mark(&mut self, start: usize, end: usize, known: bool) {
         let (mut at, end) = (start / 4, end.div_ceil(4));
-        if known && !self.any_unknown || at >= end {
+        if known && !self.any_unknown() || at >= end {
             return;
         }
-        self.any_unknown |= !known;
         while at < end {
             let count = (64 - at % 64).min(end - at);
             let bits = u64::MAX >> (64 - count) << (at % 64);
-            let unknown = &mut self.unknown[at / 64];
+            let unknown = &mut self.unknown()[at / 64];
             *unknown = *unknown & !bits | if known { 0 } else { bits };
             at += count;
         }
@@ -87,7 +97,7 @@ impl Smem {
 
     /// Whether every word that a byte range touches is known.
     pub fn known(&self, start: usize, end: usize) -> bool {
-        !self.any_unknown || (start / 4..end.div_ceil(4)).all(|i| self.unknown[i / 64] >> (i % 64) & 1 == 0)
+        !self.any_unknown() || (start / 4..end.div_ceil(4)).all(|i| self.unknown[i / 64] >> (i % 64) & 1 == 0)
     }
 }
 

@@ -415,12 +415,17 @@ impl Collector {
     /// Cycles of the slot units, and what they waited.
     fn slot_totals(&self, totals: &Totals, parts: &Parts<'_>) -> SlotTotals {
         let mut t = SlotTotals { sums: totals.sums, ..SlotTotals::default() };
-        for (b, waits) in self.waits.each().filter(|w| totals.issued.executions[w.0] > 0) {
-            for unit in (0..SLOT_UNITS).filter(|u| parts.code.heads[b].units >> u & 1 == 1) {
-                t.stall[unit].iter_mut().zip(waits).for_each(|(s, w)| *s += w);
+        self.waits.each(|bundle, cause, cycles| {
+            if totals.issued.executions[bundle] == 0 {
+                return;
             }
-            t.issue.iter_mut().zip(waits).for_each(|(s, w)| *s += w);
-        }
+            let mut units = parts.code.heads[bundle].units & ((1 << SLOT_UNITS) - 1);
+            while units != 0 {
+                t.stall[units.trailing_zeros() as usize][cause as usize] += cycles;
+                units &= units - 1;
+            }
+            t.issue[cause as usize] += cycles;
+        });
         t
     }
 

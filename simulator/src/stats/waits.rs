@@ -1,6 +1,6 @@
 //! Stalled cycles by bundle and cause: most bundles never wait, those that do wait for one or two causes.
 
-use super::{CAUSES, Cause};
+use super::Cause;
 
 /// Cycles that a bundle waited for a cause.
 #[derive(Clone, Copy, Debug)]
@@ -114,40 +114,42 @@ impl Waits {
         self.entries.push(Entry { cycles, next, cause });
     }
 
-    /// What a bundle waited by cause, as far as it is added up; none if it never did.
-    pub fn of(&self, bundle: usize) -> Option<[u64; CAUSES]> {
-        let mut at = self.first.get(bundle).copied().unwrap_or(NONE);
-        let mut out = (at != NONE).then_some([0; CAUSES])?;
-        while let Some(e) = self.entries.get(at as usize) {
-            out[e.cause as usize] += e.cycles;
-            at = e.next;
+    /// Tells of each wait: bundle, cause and cycles, as far as they are added up.
+    pub fn each(&self, mut tell: impl FnMut(usize, Cause, u64)) {
+        for (bundle, &first) in self.first.iter().enumerate() {
+            let mut at = first;
+            while let Some(e) = self.entries.get(at as usize) {
+                tell(bundle, e.cause, e.cycles);
+                at = e.next;
+            }
         }
-        Some(out)
-    }
-
-    /// The bundles that waited, and what by cause, as far as it is added up.
-    pub fn each(&self) -> impl Iterator<Item = (usize, [u64; CAUSES])> {
-        let waited = self.first.iter().enumerate().filter(|f| *f.1 != NONE);
-        waited.filter_map(|(bundle, _)| Some((bundle, self.of(bundle)?)))
     }
 
     /// What each bundle waited in all, as far as it is added up.
     pub fn totals(&self) -> Vec<u64> {
         let mut all = vec![0; self.bundles];
-        for (sum, &first) in all.iter_mut().zip(&self.first) {
-            let mut at = first;
-            while let Some(e) = self.entries.get(at as usize) {
-                *sum += e.cycles;
-                at = e.next;
-            }
-        }
+        self.each(|bundle, _, cycles| all[bundle] += cycles);
         all
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::CAUSES;
     use super::*;
+
+    impl Waits {
+        /// What a bundle waited by cause, as far as it is added up; none if it never did.
+        fn of(&self, of: usize) -> Option<[u64; CAUSES]> {
+            let mut out = None;
+            self.each(|bundle, cause, cycles| {
+                if bundle == of {
+                    out.get_or_insert([0; CAUSES])[cause as usize] += cycles;
+                }
+            });
+            out
+        }
+    }
 
     #[test]
     fn waits_are_sums_by_bundle_and_cause() {

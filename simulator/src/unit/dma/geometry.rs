@@ -12,6 +12,8 @@ pub(crate) struct Geometry {
     pub bytes: u64,
     /// Bytes contiguous on both sides, and steps: (count, source stride, destination stride), outermost first.
     pub chunk: u64,
+    /// Contiguous chunks that the engine begins.
+    pub chunks: u64,
     pub dims: SmallVec<[(u64, i64, i64); MAX_DMA_DIMS]>,
     pub from: Side,
     pub to: Side,
@@ -62,7 +64,8 @@ impl Geometry {
         }
         let from = Side::new(chunk, dims.iter().map(|d| (d.0, d.1)), burst);
         let to = Side::new(chunk, dims.iter().map(|d| (d.0, d.2)), burst);
-        Some(Geometry { src: d.src, dst: d.dst, bytes, chunk, dims, from, to })
+        let chunks = bytes.checked_div(chunk).unwrap_or(0);
+        Some(Geometry { src: d.src, dst: d.dst, bytes, chunk, chunks, dims, from, to })
     }
 
     /// The same transfer without its destination / without its source: what a device sees of a transfer to / from another.
@@ -83,11 +86,6 @@ impl Geometry {
             g.from = nothing;
         }
         g
-    }
-
-    /// Contiguous chunks that the engine begins.
-    pub fn chunks(&self) -> u64 {
-        self.bytes.checked_div(self.chunk).unwrap_or(0)
     }
 
     /// Calls `f` with the (source, destination) offset of every chunk.
@@ -188,6 +186,11 @@ impl Side {
             return 0;
         }
         let b = self.burst;
+        if self.aligned && b.is_power_of_two() {
+            // What most are, without a division.
+            let residue = base as u64 & (b - 1);
+            return self.runs() * (((residue + self.run - 1) & !(b - 1)) + b);
+        }
         let bursts = |residue: u64| (residue + self.run - 1) / b + 1;
         let residue = base.rem_euclid(b as i64) as u64;
         if self.aligned {

@@ -67,6 +67,27 @@ impl Way {
     }
 }
 
+/// The cycle from which an engine is free, and behind that its number: the less of two is the one that is taken first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Engine(u64);
+
+impl Engine {
+    /// Bits of a number.
+    const NUMBER: u32 = 12;
+
+    fn new(number: usize, free: u64) -> Engine {
+        Engine(free << Engine::NUMBER | number as u64)
+    }
+
+    fn number(self) -> usize {
+        (self.0 & ((1 << Engine::NUMBER) - 1)) as usize
+    }
+
+    fn free(self) -> u64 {
+        self.0 >> Engine::NUMBER
+    }
+}
+
 /// Engines and HBM bandwidth. HBM times are in 1/256 cycles.
 #[derive(Clone, Debug)]
 pub(crate) struct DmaTiming {
@@ -78,8 +99,9 @@ pub(crate) struct DmaTiming {
     parts: u64,
     per_chunk: f64,
     per_byte: f64,
-    /// Cycles from which the engines are free.
-    engines: Vec<Dated>,
+    /// When the engines are free, in the order in which they are taken; and by their numbers what that depends on.
+    engines: Vec<Engine>,
+    blames: Vec<Blame>,
     /// When the last transfers under way end, ascending; never more than `places`.
     under_way: VecDeque<Dated>,
     places: usize,
@@ -166,7 +188,8 @@ impl DmaTiming {
             parts: 1,
             per_chunk: 1.0 / chip.dma.chunks_per_cycle,
             per_byte: 1.0 / chip.dma.bytes_per_cycle,
-            engines: vec![Dated::default(); chip.dma.engines as usize],
+            engines: (0..chip.dma.engines as usize).map(|n| Engine::new(n, 0)).collect(),
+            blames: vec![Blame::default(); chip.dma.engines as usize],
             under_way: VecDeque::new(),
             places: chip.dma.in_flight as usize,
             descriptor: chip.dma.descriptor_cycles as u64,
@@ -273,16 +296,24 @@ impl DmaTiming {
 
     /// Takes the engine that is free first for a transfer that issued at cycle `now.0`: when it begins, and for how long.
     fn engine(&mut self, g: &Geometry, now: Dated) -> (Dated, u64) {
-        let earlier = |at: usize, next: usize| if self.engines[next].0 < self.engines[at].0 { next } else { at };
-        let at = (1..self.engines.len()).fold(0, earlier);
-        let free = self.engines[at];
+        let first = self.engines[0];
+        let at = first.number();
+        let free = (first.free(), self.blames[at]);
         let full = self.under_way.len() >= self.places;
         let place = if full { self.under_way.pop_front().unwrap_or_default() } else { Dated::default() };
         let own = (now.0 + self.issue, now.1.latency(self.issue));
         let (begin, blame) = later(later(own, free), place);
-        let cycles = above((g.chunks() as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte));
+        let cycles = above((g.chunks as f64 * self.per_chunk).max(g.bytes as f64 * self.per_byte));
         let cycles = cycles.max(self.descriptor);
-        self.engines[at] = (begin + cycles, blame.engine(cycles));
+        self.blames[at] = blame.engine(cycles);
+        // Mostly it is free behind all others.
+        let again = Engine::new(at, begin + cycles);
+        let mut place = 0;
+        while let Some(&other) = self.engines.get(place + 1).filter(|e| **e < again) {
+            self.engines[place] = other;
+            place += 1;
+        }
+        self.engines[place] = again;
         ((begin, blame), cycles)
     }
 
@@ -366,28 +397,30 @@ impl DmaTiming {
     /// Appends the state that decides later times, relative to cycle `now.0`, the last issue.
     pub fn relative(&self, now: Dated, out: &mut Vec<u64>) {
         let (cycle, from) = now;
-        let dated = |e: &Dated, at: u64| match e.0 > at {
+        let dated = |e: Dated, at: u64| match e.0 > at {
             true => (e.0 - at, e.1.relative(from)),
             // What it depended on is over.
             false => (0, Parts::default()),
         };
         let flat = |(time, blame): (u64, Parts)| std::iter::once(time).chain(blame);
         // Which engine is free does not matter.
-        let mut engines: Vec<_> = self.engines.iter().map(|e| dated(e, cycle)).collect();
+        let mut engines: Vec<_> =
+            self.engines.iter().map(|e| dated((e.free(), self.blames[e.number()]), cycle)).collect();
         engines.sort_unstable();
         out.extend(engines.into_iter().flat_map(flat));
         // Transfers that have ended take no place.
         let ended = self.under_way.partition_point(|e| e.0 <= cycle);
-        out.extend(self.under_way.iter().skip(ended).flat_map(|e| flat(dated(e, cycle))));
+        out.extend(self.under_way.iter().skip(ended).flat_map(|e| flat(dated(*e, cycle))));
         out.push(u64::MAX);
         let servers = [(self.hbm_free, self.hbm_blame), self.cmem_read.free, self.cmem_write.free];
-        out.extend(servers.iter().flat_map(|s| flat(dated(s, cycle << 8))));
+        out.extend(servers.into_iter().flat_map(|s| flat(dated(s, cycle << 8))));
         out.extend([self.busy_until.saturating_sub(cycle), self.parts]);
     }
 
     /// Moves all times by `cycles`.
     pub fn shift(&mut self, cycles: u64) {
-        self.engines.iter_mut().chain(&mut self.under_way).for_each(|e| e.0 += cycles);
+        self.engines.iter_mut().for_each(|e| *e = Engine::new(e.number(), e.free() + cycles));
+        self.under_way.iter_mut().for_each(|e| e.0 += cycles);
         self.hbm_free += cycles << 8;
         self.cmem_read.free.0 += cycles << 8;
         self.cmem_write.free.0 += cycles << 8;
