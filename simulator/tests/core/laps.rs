@@ -46,9 +46,12 @@ impl Writer {
 
     /// What is done is chosen by a register that holds a number below `n`.
     fn choose(&mut self, register: i32, n: i32, what: impl Fn(i32) -> Inst) {
-        let mut jumps = Vec::new();
+        let (mut jumps, below) = (Vec::new(), self.r.one_in(2));
         for k in 0..n - 1 {
-            self.p.one(Op::SEqI, &[27, register, k]);
+            match below {
+                true => self.p.one(Op::SLtI, &[27, register, k + 1]),
+                false => self.p.one(Op::SEqI, &[27, register, k]),
+            };
             let branch = self.p.one(Op::BZ, &[27, 0]);
             jumps.push(self.p.b(&[what(k), i(Op::BJmp, &[0])]));
             self.p.bundles[branch as usize].insts[0].operands[1] = self.at();

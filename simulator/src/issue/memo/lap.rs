@@ -2,98 +2,19 @@
 //!
 //! Links follow each other as long as their branches go where they went. Where those go is a question to the scalars as they are when
 //! the round begins: so the scalars of all links are composed, what none of these questions, no address and nothing behind the round
-//! depends on is left out, and what is left is asked and computed before anything is done. What a round does outside the core (waits
-//! and transfers) is done one by one at the cycles that its transitions name.
+//! depends on is left out, and what is left is asked and computed before anything is done. Where a branch asked which buffer of a ring is
+//! next, the round is one with that buffer: its number is asked for, and what follows from it known. What a round does outside the core
+//! (waits and transfers) is done one by one at the cycles that its transitions name.
 
 use super::super::code::*;
+use super::super::run::SCALARS;
 use super::links::{Link, Links};
+use super::number::{Compares, FIRST, Op, Question, SLOTS, Value};
 use super::pieces::Step;
 use crate::load::Loaded;
 use crate::unit::scalar;
 use systole_isa::Space;
 use systole_isa::opcodes::{ScalarFn, StateFn};
-
-/// Numbers that a round may have: slots are named by bytes.
-pub(super) const SLOTS: usize = 256;
-/// The first that is not a register's.
-const FIRST: usize = 64;
-
-/// A number of a round: what a slot holds, and so much more. Slots are the scalar registers when the round begins, words of scalar memory
-/// that it reads, and results of its operations. Register zero holds zero: a constant is so much more than that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Value {
-    slot: u8,
-    add: i32,
-}
-
-impl Value {
-    fn constant(add: i32) -> Value {
-        Value { slot: 0, add }
-    }
-
-    fn plus(self, more: i32) -> Value {
-        Value { add: self.add.wrapping_add(more), ..self }
-    }
-
-    fn known(self) -> Option<i32> {
-        (self.slot == 0).then_some(self.add)
-    }
-
-    #[inline(always)]
-    pub fn of(self, slots: &[i32; SLOTS]) -> i32 {
-        slots[self.slot as usize].wrapping_add(self.add)
-    }
-}
-
-/// How a number compares with a constant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compares {
-    Equal,
-    Unequal,
-    Less,
-    NotLess,
-}
-
-/// A question to a number: whether it compares so with a constant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Question {
-    of: Value,
-    compares: Compares,
-    with: i32,
-}
-
-impl Question {
-    fn answer(self, number: i32) -> bool {
-        match self.compares {
-            Compares::Equal => number == self.with,
-            Compares::Unequal => number != self.with,
-            Compares::Less => number < self.with,
-            Compares::NotLess => number >= self.with,
-        }
-    }
-
-    #[inline(always)]
-    pub fn holds(self, slots: &[i32; SLOTS]) -> bool {
-        self.answer(self.of.of(slots))
-    }
-}
-
-/// An operation of a round, which fills a slot.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Op {
-    function: ScalarFn,
-    slot: u8,
-    sources: [Value; 3],
-    imm: i32,
-}
-
-impl Op {
-    #[inline(always)]
-    pub fn compute(&self, slots: &mut [i32; SLOTS]) {
-        let [a, b, c] = self.sources.map(|s| s.of(slots));
-        slots[self.slot as usize] = scalar::execute(self.function, a, b, c, self.imm);
-    }
-}
 
 /// What a round does outside the core: cycles behind the round's begin.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +52,8 @@ pub(super) struct Part {
 #[derive(Debug)]
 pub(super) struct Lap {
     pub parts: Vec<Part>,
+    /// Registers that have to hold a buffer's number.
+    pub fixed: Vec<(u8, i32)>,
     /// Registers that have to be known at its begin, and those that it writes.
     pub known: u64,
     pub written: u64,
@@ -159,6 +82,13 @@ pub(super) struct Lap {
     pub next: u32,
 }
 
+impl Lap {
+    /// Whether it is another one with the same buffers.
+    pub fn is(&self, other: &Lap) -> bool {
+        self.parts == other.parts && self.fixed == other.fixed
+    }
+}
+
 /// A word of scalar memory: its slot if it is read before it is written, what it holds, and whether it was written.
 struct Word {
     at: u32,
@@ -177,9 +107,16 @@ struct End {
     exit: u32,
 }
 
+/// A number of a buffer in a ring is at most this. Rounds that ask whether one is below some number are rounds with that buffer: what
+/// follows from its number is then known.
+const BUFFER: i32 = 8;
+
 /// Composes a round.
 struct Composer<'a> {
     l: &'a Loaded,
+    /// What registers held when the round began that is composed, and which have to hold that.
+    begun: &'a [i32; SCALARS],
+    fixed: Vec<(u8, i32)>,
     registers: [Value; FIRST],
     words: Vec<Word>,
     ops: Vec<Op>,
@@ -190,16 +127,19 @@ struct Composer<'a> {
     read: u64,
 }
 
-/// The round of these links, one behind the other, up to another link; none if something in it cannot be composed.
+/// The round of these links, one behind the other, up to another link, that began with these registers; none if something in it cannot be
+/// composed.
 pub(super) fn compose(
     l: &Loaded,
     links: &Links,
-    (parts, exit): (&[Part], u32),
+    (parts, exit, begun): (&[Part], u32, &[i32; SCALARS]),
     (steps, offsets): (&[Step], &[u32]),
 ) -> Option<Lap> {
     let registers = std::array::from_fn(|r| Value { slot: r as u8, add: 0 });
     let (ops, questions, events) = (Vec::with_capacity(64), Vec::with_capacity(32), Vec::with_capacity(16));
-    let mut c = Composer { l, registers, words: Vec::with_capacity(16), ops, questions, events, slots: FIRST, read: 0 };
+    let words = Vec::with_capacity(16);
+    let mut c =
+        Composer { l, begun, fixed: Vec::new(), registers, words, ops, questions, events, slots: FIRST, read: 0 };
     let mut end = End { duration: 0, bundles: 0, links: 0, last: 0, jumps: Vec::new(), exit };
     for (place, part) in (0..).zip(parts) {
         let link = links.link(part.link);
@@ -484,7 +424,30 @@ impl Composer<'_> {
             };
             Some(Question { of: o.sources[0], compares, with: o.imm })
         });
-        self.ask(asked.unwrap_or(Question { of, compares, with: value }))
+        let question = asked.unwrap_or(Question { of, compares, with: value });
+        match question.compares {
+            Compares::Less | Compares::NotLess => self.buffer(question).unwrap_or_else(|| self.ask(question)),
+            Compares::Equal | Compares::Unequal => self.ask(question),
+        }
+    }
+
+    /// Asks for the buffer that a question was about in this round, if it was: whether the answer fits.
+    fn buffer(&mut self, question: Question) -> Option<Option<()>> {
+        let (slot, is) = (question.of.slot, *self.begun.get(usize::from(question.of.slot))?);
+        let ring = 0..=BUFFER;
+        if slot == 0 || !ring.contains(&is) || !ring.contains(&question.with) {
+            return None;
+        }
+        let asked = self.ask(Question { of: Value { slot, add: 0 }, compares: Compares::Equal, with: is });
+        self.fixed.push((slot, is));
+        let known = |v: &mut Value| {
+            if v.slot == slot {
+                *v = Value::constant(is.wrapping_add(v.add));
+            }
+        };
+        self.registers.iter_mut().for_each(known);
+        self.words.iter_mut().for_each(|w| known(&mut w.holds));
+        Some(asked.filter(|()| question.answer(is.wrapping_add(question.of.add))))
     }
 
     /// Something has to hold; none if it never does.
@@ -502,7 +465,8 @@ impl Composer<'_> {
     fn lap(self, parts: Vec<Part>, end: End) -> Lap {
         let End { duration, bundles, links, last, jumps, exit } = end;
         let mut registers = Vec::with_capacity(32);
-        let own = |register: u8| Value { slot: register, add: 0 };
+        let fixed = |r: u8| self.fixed.iter().find(|f| f.0 == r).map(|f| Value::constant(f.1));
+        let own = |register: u8| fixed(register).unwrap_or(Value { slot: register, add: 0 });
         registers.extend((0..).zip(self.registers).filter(|&(r, v)| v != own(r)));
         let stores: Vec<(u32, Value)> = self.words.iter().filter(|w| w.written).map(|w| (w.at, w.holds)).collect();
         let mut used = [false; SLOTS];
@@ -538,6 +502,7 @@ impl Composer<'_> {
         let events = self.events;
         Lap {
             parts,
+            fixed: self.fixed,
             known: self.read & !1,
             written,
             words,

@@ -6,8 +6,9 @@
 //! in time, the round was replayed up to the link that waits, and is left there.
 
 use super::super::run::{Core, SCALARS, Step as Result};
-use super::lap::{Event, Lap, Part, SLOTS, compose};
+use super::lap::{Event, Lap, Part, compose};
 use super::links::Links;
+use super::number::SLOTS;
 use super::pieces::Step;
 use super::table::NONE;
 use crate::unit::dma::Side;
@@ -21,6 +22,8 @@ const SEEN: u32 = 3;
 /// Most different rounds of a loop that are remembered before they are composed, and most that are composed.
 const REMEMBERED: usize = 24;
 const COMPOSED: usize = 48;
+/// Times that rounds that go the same way are composed, with other buffers each time.
+const ALIKE: u32 = 8;
 /// Rounds of a loop link by link beyond which as many have to be composed ones, or no more are looked for.
 const PATIENCE: u32 = 128;
 /// Most composed rounds of all loops.
@@ -53,6 +56,8 @@ pub(super) struct Laps {
     jump: u32,
     first: u32,
     path: Vec<Part>,
+    /// What registers held when it began.
+    begun: [i32; SCALARS],
     /// What a round computes, and the addresses of its transfers.
     slots: Box<[i32; SLOTS]>,
     addresses: Vec<[i64; 2]>,
@@ -67,6 +72,7 @@ impl Default for Laps {
             jump: NONE,
             first: NONE,
             path: Vec::new(),
+            begun: [0; SCALARS],
             slots: Box::new([0; SLOTS]),
             addresses: Vec::new(),
         }
@@ -119,8 +125,8 @@ impl Laps {
     }
 
     /// A round begins with a link behind a jump.
-    fn begin(&mut self, jump: u32, link: u32) {
-        (self.jump, self.first) = (jump, link);
+    fn begin(&mut self, jump: u32, link: u32, registers: &[i32; SCALARS]) {
+        (self.jump, self.first, self.begun) = (jump, link, *registers);
         self.path.clear();
     }
 
@@ -138,7 +144,9 @@ impl Laps {
         Some(match of.seen.iter_mut().find(|s| s.0 == *path) {
             Some((_, times)) => {
                 *times = times.saturating_add(1);
-                *times == SEEN && of.laps.iter().all(|lap| all[*lap as usize].parts != *path)
+                // One that goes the same way with other buffers is a round of its own.
+                let known = |lap: &u32| all[*lap as usize].parts == *path && all[*lap as usize].fixed.is_empty();
+                times.is_multiple_of(SEEN) && *times <= SEEN * ALIKE && !of.laps.iter().any(known)
             }
             None => {
                 if of.seen.len() == REMEMBERED {
@@ -192,7 +200,7 @@ impl Core<'_> {
             None => free && of != DULL,
         };
         if begins {
-            links.laps.begin(walk.went.0, walk.at);
+            links.laps.begin(walk.went.0, walk.at, &self.scalars);
         }
         Ok(())
     }
@@ -212,10 +220,11 @@ impl Core<'_> {
             Some(false) => return,
             None => return links.look_at(first, DULL),
         }
-        let lap = compose(self.l, links, (&links.laps.path, exit), code);
+        let lap = compose(self.l, links, (&links.laps.path, exit, &links.laps.begun), code);
         let place = links.laps.all.len() as u32;
         let of = &mut links.laps.loops[number as usize];
         match lap {
+            Some(lap) if of.laps.iter().any(|l| links.laps.all[*l as usize].is(&lap)) => {}
             Some(lap) => {
                 if let Some(skipper) = &mut self.skipper {
                     lap.jumps.iter().for_each(|jump| skipper.look_seldom(*jump));

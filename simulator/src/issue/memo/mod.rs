@@ -25,6 +25,7 @@ mod lap;
 mod laps;
 mod links;
 mod log;
+mod number;
 mod pieces;
 mod state;
 mod table;
