@@ -17,7 +17,6 @@ pub mod text;
 use crate::cost::draws::Drawn;
 use crate::cost::energy::Flops;
 use crate::cost::{self, AreaReport, EnergyReport, Links, Work};
-use crate::executions::Executions;
 pub use setup::{InputsFrom, Setup};
 
 use crate::Mode;
