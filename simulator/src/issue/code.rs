@@ -72,7 +72,9 @@ pub(crate) const UNIT_VSTORE: u32 = 3;
 pub(crate) const UNIT_EUP: u32 = 4;
 pub(crate) const UNIT_XLU: u32 = 5;
 pub(crate) const SLOT_UNITS: usize = 6;
-/// Not a unit: the bundle starts a transfer or signals.
+/// Not units: the bundle asks for nothing but registers, queues and matrix units in runs without numbers; it starts a transfer or
+/// signals.
+pub(crate) const PLAIN_BIT: u32 = 6;
 pub(crate) const STARTS_BIT: u32 = 7;
 pub(crate) const MXU_BIT: u32 = 8;
 
@@ -114,7 +116,7 @@ pub(crate) struct Head {
     pub nspecials: u8,
     pub nvalues: u8,
     pub flags: u8,
-    /// Issue slots that the bundle keeps beyond one cycle (memory ports).
+    /// What the bundle keeps beyond one cycle (memory ports), as a packed time: zero if that is nothing.
     pub extra: u8,
     pub units: u32,
 }
@@ -123,8 +125,15 @@ impl Head {
     /// Whether the bundle asks for nothing but registers, queues and matrix units, in runs without numbers.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
+        self.units >> PLAIN_BIT & 1 == 1
+    }
+
+    /// Says whether the bundle is plain, once it is known how many of its scalar instructions time depends on.
+    #[inline(always)]
+    pub fn find_plain(&mut self) {
         const ASKS: u8 = FLAG_GATE | FLAG_BRANCH | FLAG_WAIT | FLAG_SHARED | FLAG_ROWS;
-        u32::from(self.flags & ASKS) | self.units & 1 << STARTS_BIT | u32::from(self.ntimed) == 0
+        let asks = u32::from(self.flags & ASKS) | self.units & 1 << STARTS_BIT | u32::from(self.ntimed);
+        self.units = self.units & !(1 << PLAIN_BIT) | u32::from(asks == 0) << PLAIN_BIT;
     }
 }
 

@@ -41,7 +41,8 @@ impl Place {
 /// What bundles of one form have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Form {
-    /// That of all of them, but for what is behind `reads`, `writes`, `scalars` and `values`.
+    /// That of all of them, but for what is behind `reads`, `writes`, `scalars` and `values`: the first two are the most groups that a
+    /// bundle has of each.
     pub head: Head,
     /// The number of what they make the machine do.
     pub activity: u32,

@@ -79,6 +79,7 @@ pub(crate) fn predecode(
             nreads: 0,
             writes: [Write { resource: 0, delta: 0 }; MOST],
             nwrites: 0,
+            counts: std::array::from_fn(|r| u8::from(r != 0 && r != resources.masks)),
             twice: false,
             last: [u32::MAX; RESOURCES],
         }),
@@ -208,6 +209,8 @@ struct Hazards {
     nreads: usize,
     writes: [Write; MOST],
     nwrites: usize,
+    /// By resource: one, but for registers zero.
+    counts: [u8; RESOURCES],
     /// Something is defined twice.
     twice: bool,
     /// The last bundle that waits for each resource, twice its number, and one more if it defines it.
@@ -249,19 +252,18 @@ impl Hazards {
     /// Adds what a bundle of these words defines: it waits for that, and says when it is ready again.
     #[inline(always)]
     fn define(&mut self, places: &[Place], words: Words<'_>) {
-        let (at, mut n, mut writes, mut twice) = (self.at, self.nreads, self.nwrites, false);
-        let [scalar, mask] = self.zeros;
+        let (at, mut n, mut writes, mut twice) = (self.at, self.nreads, self.nwrites, 0);
         for p in places {
             let resource = p.resource(words) & (RESOURCES - 1);
             let last = std::mem::replace(&mut self.last[resource], at | 1);
             self.reads[n & (MOST - 1)] = resource as u16;
             n += usize::from(last | 1 != at | 1);
             self.writes[writes & (MOST - 1)] = Write { resource: resource as u16, delta: p.delta };
-            let named = resource != scalar && resource != mask;
-            twice |= last == at | 1 && named;
-            writes += usize::from(named);
+            let counts = self.counts[resource];
+            twice |= u8::from(last == at | 1) & counts;
+            writes += usize::from(counts);
         }
-        (self.nreads, self.nwrites, self.twice) = (n, writes, self.twice | twice);
+        (self.nreads, self.nwrites, self.twice) = (n, writes, self.twice | (twice > 0));
     }
 }
 
@@ -339,7 +341,11 @@ impl Predecoder<'_> {
             }
         }
         self.finish(&mut head)?;
+        let (waits, defines) = (definitions - places, self.forms.places.len() - definitions);
+        // So much room, until it is known where.
+        (head.reads, head.writes) = ((waits + defines).div_ceil(READS) as u32, defines.div_ceil(WRITES) as u32);
         head.nscalars = (self.forms.scalars.len() - scalars) as u8;
+        head.find_plain();
         let range = |from: usize, to: usize| from as u32..to as u32;
         self.forms.all.push(Form {
             head,
@@ -362,41 +368,42 @@ impl Predecoder<'_> {
         // Hardly more than there will be: large pages are touched whole.
         let own = scan.bundles.iter().enumerate().filter(|(at, seen)| seen.like as usize == *at);
         let (reads, writes) = own.fold((0, 0), |(reads, writes), (_, seen)| {
-            let of = &forms.all[seen.form as usize];
-            let (waits, definitions) = (of.waits.len(), of.definitions.len());
-            (reads + (waits + definitions).div_ceil(READS), writes + definitions.div_ceil(WRITES))
+            let of = &forms.all[seen.form as usize].head;
+            (reads + of.reads, writes + of.writes)
         });
-        code.reads.reserve_exact(reads);
-        code.writes.reserve_exact(writes);
+        code.reads.reserve_exact(reads as usize);
+        code.writes.reserve_exact(writes as usize);
         let mut values = 0;
+        let mut scalars = 0;
         for (at, seen) in scan.bundles.iter().enumerate() {
-            let (of, words) = (&forms.all[seen.form as usize], scan.words(seen));
-            let mut head = of.head;
-            if (seen.like as usize) < at {
-                let like = &code.heads[seen.like as usize];
-                (head.reads, head.nreads) = (like.reads, like.nreads);
-                (head.writes, head.nwrites) = (like.writes, like.nwrites);
+            let of = &forms.all[seen.form as usize];
+            code.heads.push(of.head);
+            let (before, own) = code.heads.split_at_mut(at);
+            (own[0].scalars, own[0].values) = (scalars, values);
+            scalars += u32::from(of.head.nscalars);
+            values += u32::from(of.head.nvalues);
+            if let Some(like) = before.get(seen.like as usize) {
+                (own[0].reads, own[0].nreads) = (like.reads, like.nreads);
+                (own[0].writes, own[0].nwrites) = (like.writes, like.nwrites);
             } else {
+                let words = scan.words(seen);
                 hazards.begin(at as u32);
                 hazards.wait(&forms.places[of.waits.start as usize..of.waits.end as usize], words);
                 hazards.define(&forms.places[of.definitions.start as usize..of.definitions.end as usize], words);
                 if hazards.twice {
                     return Err(LoadError::DefinedTwice { bundle: at as u32 });
                 }
-                (head.reads, head.writes) = (code.reads.len() as u32, code.writes.len() as u32);
+                (own[0].reads, own[0].writes) = (code.reads.len() as u32, code.writes.len() as u32);
                 let (reads, writes) = hazards.end();
                 let (Ok(nreads), Ok(nwrites)) = (u8::try_from(reads.len()), u8::try_from(writes.len())) else {
                     return Err(LoadError::BundleTooLarge { bundle: at as u32 });
                 };
-                (head.nreads, head.nwrites) = (nreads, nwrites);
+                (own[0].nreads, own[0].nwrites) = (nreads, nwrites);
                 reads.iter().for_each(|r| code.reads.push(*r));
                 writes.iter().for_each(|w| code.writes.push(*w));
             }
-            (head.scalars, head.values) = (code.scalars.len() as u32, values);
-            values += u32::from(head.nvalues);
-            code.heads.push(head);
             if !of.plain {
-                put(code, forms, (at, words, of), reader);
+                put(code, forms, (at, scan.words(seen), of), reader);
             }
         }
         Ok(())
@@ -412,7 +419,8 @@ impl Predecoder<'_> {
             head.units |= u32::from(s.starts()) << STARTS_BIT;
         }
         let cycles = self.port_cycles.iter().map(|(slot, cycles)| cycles[self.need[*slot as usize] as usize]);
-        head.extra = cycles.max().unwrap_or(1) - 1;
+        let extra = u32::from(cycles.max().unwrap_or(1) - 1);
+        head.extra = if extra == 0 { 0 } else { delta(extra, Cause::Slot) as u8 };
         Ok(())
     }
 
@@ -597,7 +605,7 @@ mod tests {
         let activity = (code.activity.of_bundle(bundle), code.activity.instructions(bundle));
         let branch = code.branches[bundle];
         format!("{reads:?} {writes:?} {scalars:?} {specials:?} {kept:?} {values} {flags} {branch:?} {activity:?}")
-            + &format!(" {} {}", head.units, head.extra)
+            + &format!(" {} {}", head.units & !(1 << PLAIN_BIT), head.extra)
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub(super) type Step<T> = Result<T, FaultKind>;
 /// When the bundle behind one may issue by itself, if that is the cycle behind it.
 #[inline(always)]
 pub(super) fn behind(head: &Head, next: u64) -> Packed {
-    if head.extra == 0 { next << 4 } else { (next + head.extra as u64) << 4 | Cause::Slot as u64 }
+    (next << 4) + u64::from(head.extra)
 }
 
 impl<'a> Core<'a> {

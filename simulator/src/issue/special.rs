@@ -260,7 +260,9 @@ impl Core<'_> {
             Special::Push { unit, d16 } => {
                 let (push, pop) = self.mxus[unit as usize].push(now, d16);
                 self.ready[r.mxu(unit as usize, MXU_PUSH)] = push;
-                self.ready[r.mxu(unit as usize, MXU_POP)] = pop;
+                if let Some(pop) = pop {
+                    self.ready[r.mxu(unit as usize, MXU_POP)] = pop;
+                }
             }
             Special::PushAcc { unit, d16, row } => {
                 let row = self.scalar_value(row).0.max(0) as u32;

@@ -24,6 +24,8 @@ struct Block {
     /// Registers live at its begin, and those that were live at its end when that was found.
     before: u64,
     behind: Option<u64>,
+    /// Registers that its scalar instructions write.
+    written: u64,
 }
 
 /// Where control goes from the ends of blocks.
@@ -43,7 +45,7 @@ pub(super) fn mark(code: &mut Code) {
     let mut blocks = blocks(code);
     let flow = Flow::new(code, &blocks);
     if !search(code, &flow, &mut blocks) {
-        blocks.iter().for_each(|b| _ = mark_block(code, b, !0));
+        blocks.iter_mut().for_each(|b| _ = mark_block(code, b, !0));
     }
 }
 
@@ -55,12 +57,15 @@ fn search(code: &mut Code, flow: &Flow, blocks: &mut [Block]) -> bool {
         let mut changed = false;
         for b in (0..blocks.len()).rev() {
             let behind = flow.behind(code, blocks, b, &returned);
-            if blocks[b].behind == Some(behind) {
-                continue;
-            }
-            let live = mark_block(code, &blocks[b], behind);
-            changed |= live != blocks[b].before;
-            (blocks[b].before, blocks[b].behind) = (live, Some(behind));
+            let block = &mut blocks[b];
+            let live = match block.behind {
+                Some(known) if known == behind => continue,
+                // More are live that the block does not write: they pass it, and what it computes is asked for as before.
+                Some(known) if known & !behind | behind & !known & block.written == 0 => block.before | behind & !known,
+                Some(_) | None => mark_block(code, block, behind),
+            };
+            changed |= live != block.before;
+            (block.before, block.behind) = (live, Some(behind));
         }
         if !changed {
             return true;
@@ -70,13 +75,16 @@ fn search(code: &mut Code, flow: &Flow, blocks: &mut [Block]) -> bool {
 }
 
 /// Marks a block's scalar instructions if these registers are live behind it: what is live before it.
-fn mark_block(code: &mut Code, block: &Block, behind: u64) -> u64 {
+fn mark_block(code: &mut Code, block: &mut Block, behind: u64) -> u64 {
     let mut live = behind;
+    block.written = 0;
     for bundle in (block.first..=block.last).rev() {
         let head = &code.heads[bundle as usize];
         let names = head.units >> STARTS_BIT & 1 == 1 || head.flags & (FLAG_BRANCH | FLAG_ROWS | FLAG_WAIT) != 0;
         if head.nscalars > 0 || names {
-            live = mark_bundle(code, bundle, live);
+            let written;
+            (live, written) = mark_bundle(code, bundle, live);
+            block.written |= written;
         }
     }
     live
@@ -109,7 +117,7 @@ fn blocks(code: &Code) -> Vec<Block> {
     let (mut out, mut first) = (Vec::new(), 0);
     for last in 0..n {
         if begins[last + 1] {
-            out.push(Block { first: first as u32, last: last as u32, before: 0, behind: None });
+            out.push(Block { first: first as u32, last: last as u32, before: 0, behind: None, written: 0 });
             first = last + 1;
         }
     }
@@ -235,9 +243,9 @@ fn needed(s: &ScalarOp, live: u64) -> bool {
     }
 }
 
-/// Marks a bundle's scalar instructions if these registers are live behind it: what is live before it. A bundle reads everything
-/// before it writes anything.
-fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> u64 {
+/// Marks a bundle's scalar instructions if these registers are live behind it: what is live before it, and what they write. A bundle
+/// reads everything before it writes anything.
+fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> (u64, u64) {
     let Head { scalars: begin, nscalars, flags, units, .. } = code.heads[bundle as usize];
     let by_branch = if flags & FLAG_BRANCH != 0 { read_by_branch(code, bundle) } else { 0 };
     // A counted loop's branch also writes its register, from what is there by then.
@@ -259,12 +267,13 @@ fn mark_bundle(code: &mut Code, bundle: u32, behind: u64) -> u64 {
     let own = &mut code.heads[bundle as usize];
     own.ntimed = timed as u8;
     own.flags = flags & !FLAG_ORDERED | if ordered { FLAG_ORDERED } else { 0 };
+    own.find_plain();
     let live = behind & !written | read;
     if units >> STARTS_BIT & 1 == 0 && flags & (FLAG_ROWS | FLAG_WAIT) == 0 {
-        return live;
+        return (live, written);
     }
     let own = *own;
-    code.specials(&own).iter().fold(live, |all, s| all | read_by_special(code, s))
+    (code.specials(&own).iter().fold(live, |all, s| all | read_by_special(code, s)), written)
 }
 
 /// Whether each of a bundle's scalar instructions reads what was there before the bundle, if they are computed one behind the other.

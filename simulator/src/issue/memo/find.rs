@@ -48,29 +48,29 @@ impl Core<'_> {
     #[inline(always)]
     fn plain(&mut self, first: u32, last: u32) -> Result<u32> {
         let code = &self.l.code;
-        let (mut floor, mut next) = (self.floor, self.next);
+        let (mut floor, mut now, mut next) = (self.floor, self.now, self.next);
         let mut done = 0;
         for head in &code.heads[first as usize..=last as usize] {
             if !head.is_plain() {
                 break;
             }
             let t = self.ready_from(head, code, floor);
-            let now = t >> 4;
-            if now > next {
-                (self.pc, self.next) = (first + done, next);
+            if t >> 4 > next {
+                (self.pc, self.now, self.next) = (first + done, now, next);
                 self.stalled(head, t)?;
             }
+            now = t >> 4;
             self.define(head, code, now);
-            self.now = now;
             next = now + 1;
             floor = behind(head, next);
             if head.nspecials > 0 {
+                self.now = now;
                 self.start_units(head);
             }
             done += 1;
         }
         if done > 0 {
-            (self.pc, self.floor, self.next) = (first + done - 1, floor, next);
+            (self.pc, self.floor, self.now, self.next) = (first + done - 1, floor, now, next);
         }
         Ok(done)
     }

@@ -5,6 +5,7 @@ use super::super::code::*;
 use super::super::run::Core;
 use super::table::Table;
 use crate::unit::mxu::MxuTiming;
+use multiversion::multiversion;
 
 /// A ready time that depends on instructions to come.
 const LATER: u32 = u32::MAX;
@@ -14,22 +15,28 @@ const A_WORD: usize = u32::BITS as usize;
 /// Resources that code waits for, of some that are one behind the other: the first of them all, and a bit for each.
 pub(in super::super) type Used = (u16, u32);
 
+/// For each block of resources the used ones that are ready at `soon` or later. On the host's widest vectors: this is asked of every
+/// state that is written down.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2", "x86_64+avx2"))]
+fn later(ready: &[Packed; RESOURCES], soon: Packed, used: &[Used], out: &mut [u32; RESOURCES / A_WORD]) {
+    let blocks = ready.as_chunks::<A_WORD>().0;
+    for (out, &(first, of)) in out.iter_mut().zip(used) {
+        let Some(block) = blocks.get(usize::from(first) / A_WORD) else { continue };
+        *out = of & block.iter().enumerate().fold(0, |all, (i, t)| all | u32::from(*t >= soon) << i);
+    }
+}
+
 impl Core<'_> {
     /// Writes the state to `out`: the latest cycle behind the last issue that is in it; `None` if it is out of range.
     pub(in super::super) fn capture(&self, used: &[Used], out: &mut Vec<u32>) -> Option<u32> {
         out.clear();
         let base = self.now << 4;
         let mut last = 0u64;
-        let soon = base + 32;
-        for &(first, of) in used {
-            let ready = &self.ready[usize::from(first)..][..A_WORD];
-            // Mostly there is none: the highest bit of a difference tells, of halves, which it does not overflow. `soon` is even.
-            if ready.iter().fold(0, |any, t| any | !((t >> 1).wrapping_sub(soon >> 1))) >> 63 == 0 {
-                out.push(0);
-                continue;
-            }
-            let all = of & ready.iter().rev().fold(0, |all, &t| all << 1 | u32::from(t >= soon));
+        let mut blocks = [0; RESOURCES / A_WORD];
+        later(&self.ready, base + 32, used, &mut blocks);
+        for (&(first, _), all) in used.iter().zip(blocks) {
             out.push(all);
+            let ready = &self.ready[usize::from(first)..][..A_WORD];
             let mut left = all;
             while left != 0 {
                 let t = ready[left.trailing_zeros() as usize];

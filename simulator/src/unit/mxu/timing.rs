@@ -445,12 +445,13 @@ impl MxuTiming {
         }
     }
 
-    /// A push at cycle `issue`: when the next one may issue, and when the oldest result can be popped.
+    /// A push at cycle `issue`: when the next one may issue, and when the oldest result can be popped, if that is another than before.
     #[inline(always)]
-    pub fn push(&mut self, issue: u64, d16: u32) -> (Packed, Packed) {
+    pub fn push(&mut self, issue: u64, d16: u32) -> (Packed, Option<Packed>) {
         self.pushes.issued += 1;
+        let none = self.popped >= self.fifo_started;
         self.stream(issue, d16 as u64, To::Fifo);
-        (self.pushes.ready(), self.pop_ready())
+        (self.pushes.ready(), none.then(|| self.pop_ready()))
     }
 
     /// A push into accumulators at cycle `issue`: when the next one may issue.
