@@ -45,10 +45,12 @@ impl Core<'_> {
             return;
         }
         let idle = |m: &MxuTiming| to - from - m.overlap(from, to);
-        let first = idle(&self.mxus[used.trailing_zeros() as usize]);
+        let one = &self.mxus[used.trailing_zeros() as usize];
+        let first = idle(one);
         let (mut others, mut alike) = (used & (used - 1), true);
         while others != 0 && alike {
-            alike = idle(&self.mxus[others.trailing_zeros() as usize]) == first;
+            let other = &self.mxus[others.trailing_zeros() as usize];
+            alike = other.streams_like(one) || idle(other) == first;
             others &= others - 1;
         }
         if alike {

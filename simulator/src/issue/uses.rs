@@ -37,8 +37,9 @@ pub(super) struct Use {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScalarForm {
     kind: ScalarKind,
-    d: Bits,
-    sources: [Bits; 3],
+    /// Where registers' bits begin.
+    d: u8,
+    sources: [u8; 3],
     imm: Bits,
 }
 
@@ -50,20 +51,16 @@ struct Bits {
     signed: bool,
 }
 
+/// Where bits begin of what an instruction lacks: the highest one, which no scalar instruction uses.
+const LACKS: u8 = 63;
+
 impl Bits {
-    /// Of what an instruction lacks: the highest bit, which no scalar instruction uses.
-    const LACKS: Bits = Bits { behind: 0, before: 63, signed: false };
+    const LACKS: Bits = Bits { behind: 0, before: LACKS, signed: false };
 
     fn of(info: &OpInfo, operand: usize) -> Bits {
         let (kind, shift) = (info.operands[operand].kind, layout(info).0[operand]);
         let behind = u64::BITS - kind.bits() - shift;
         Bits { behind: behind as u8, before: (behind + shift) as u8, signed: kind.is_signed() }
-    }
-
-    /// Those of a register.
-    #[inline(always)]
-    fn register(self, word: u64) -> u8 {
-        (word << (self.behind & 63) >> (self.before & 63)) as u8
     }
 
     #[inline(always)]
@@ -84,14 +81,14 @@ impl ScalarForm {
             return None;
         };
         debug_assert!(layout(info).1 < u64::BITS, "the highest bit is not used");
-        let mut form = ScalarForm { kind, d: Bits::LACKS, sources: [Bits::LACKS; 3], imm: Bits::LACKS };
+        let mut form = ScalarForm { kind, d: LACKS, sources: [LACKS; 3], imm: Bits::LACKS };
         let mut free = form.sources.iter_mut();
         for (i, operand) in info.operands.iter().enumerate() {
-            let bits = Bits::of(info, i);
+            let begin = layout(info).0[i] as u8;
             match operand.kind {
-                Kind::Sd => form.d = bits,
-                Kind::Su => *free.next().expect("a scalar instruction has three sources at most") = bits,
-                Kind::Vu | Kind::I32 | Kind::I20 | Kind::U8 | Kind::Sem => form.imm = bits,
+                Kind::Sd => form.d = begin,
+                Kind::Su => *free.next().expect("a scalar instruction has three sources at most") = begin,
+                Kind::Vu | Kind::I32 | Kind::I20 | Kind::U8 | Kind::Sem => form.imm = Bits::of(info, i),
                 Kind::Sm | Kind::Vd | Kind::Pd | Kind::Pu | Kind::Md | Kind::Mu | Kind::I16 | Kind::U4 => {}
                 Kind::Target | Kind::Desc | Kind::Mxu | Kind::Xlu | Kind::Fmt | Kind::F8 => {}
             }
@@ -107,8 +104,10 @@ impl ScalarForm {
     /// An instruction in compact form.
     #[inline(always)]
     pub fn read(&self, word: u64) -> ScalarOp {
-        let [a, b, c] = self.sources.map(|s| s.register(word));
-        ScalarOp { kind: self.kind, d: self.d.register(word), a, b, c, imm: self.imm.get(word) }
+        const REGISTER: u8 = (1 << Kind::Sd.bits()) - 1;
+        let register = |begin: u8| (word >> (begin & 63)) as u8 & REGISTER;
+        let [a, b, c] = self.sources.map(register);
+        ScalarOp { kind: self.kind, d: register(self.d), a, b, c, imm: self.imm.get(word) }
     }
 }
 

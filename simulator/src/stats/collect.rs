@@ -490,14 +490,15 @@ pub(crate) struct Totals {
 impl Totals {
     fn set(&mut self, issued: Issued, parts: &Parts<'_>) {
         let executions = &issued.executions;
+        let of: Vec<(&Instructions, u64)> = parts.code.activity.issued(executions).collect();
         let mut sums = [0; 2 * SLOT_UNITS];
-        for (i, n) in parts.code.activity.issued(executions) {
+        for &(i, n) in &of {
             sums.iter_mut().zip(parts.of_bundle(i)).for_each(|(s, c)| *s += n * u64::from(c));
         }
         for (bundle, unit, cycles) in parts.kept() {
             sums[unit] += executions[bundle] * cycles;
         }
-        (self.sums, self.taken) = (sums, parts.taken(executions));
+        (self.sums, self.taken) = (sums, parts.taken(&of));
         self.issued = issued;
         self.own.clear();
     }
@@ -512,10 +513,10 @@ pub(crate) struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Cycles in which instructions took all slots of a kind.
-    fn taken(&self, executions: &[u64]) -> SlotCycles {
+    /// Cycles in which instructions took all slots of a kind: those of bundles, and how often they issued.
+    fn taken(&self, issued: &[(&Instructions, u64)]) -> SlotCycles {
         let mut sums = [(0u64, 0u64); SLOT_KINDS];
-        for (i, n) in self.code.activity.issued(executions) {
+        for &(i, n) in issued {
             for (kind, (all, kept)) in sums.iter_mut().enumerate() {
                 *all += if u32::from(i.count[kind]) >= self.slots[kind].max(1) { n } else { 0 };
                 *kept += n * u64::from(i.kept[kind]);

@@ -132,9 +132,11 @@ impl Core<'_> {
             }
         }
         recorder.put(&mut table.details);
-        for (group, (after, before)) in self.stats.group_busy.iter().zip(group_busy).enumerate() {
-            if *after != before {
-                table.details.group_busy.push((group as u8, after - before));
+        if self.stats.group_busy != group_busy {
+            for (group, (after, before)) in self.stats.group_busy.iter().zip(group_busy).enumerate() {
+                if *after != before {
+                    table.details.group_busy.push((group as u8, after - before));
+                }
             }
         }
         for (unit, (m, before)) in self.mxus.iter_mut().zip(streamed).enumerate() {

@@ -424,6 +424,12 @@ impl MxuTiming {
         to.min(e).saturating_sub(from.max(s))
     }
 
+    /// Whether rows stream in the cycles in which another unit's do.
+    #[inline(always)]
+    pub fn streams_like(&self, other: &MxuTiming) -> bool {
+        (self.run_start16, self.in_free16) == (other.run_start16, other.in_free16)
+    }
+
     /// A stage at cycle `issue`: when the next one may issue.
     #[inline(always)]
     pub fn stage(&mut self, issue: u64, d16: u32) -> Packed {
