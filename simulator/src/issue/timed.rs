@@ -286,3 +286,58 @@ pub(super) fn is_ordered(scalars: &[ScalarOp]) -> bool {
     }
     ordered
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::load_bundles;
+    use systole_isa::{Bundle, ChipConfig, Inst, Op, Program};
+
+    /// What is said of all bundles.
+    fn marks(code: &Code) -> Vec<String> {
+        let of = |h: &Head| format!("{} {} {} {:?}", h.ntimed, h.flags, h.units, code.timed(h));
+        code.heads.iter().map(of).collect()
+    }
+
+    #[test]
+    fn blocks_that_are_not_marked_again_are_as_if_they_were() {
+        let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
+        let mut seed = 5u64;
+        let mut below = |n: u64| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) as i32 % n as i32
+        };
+        for _ in 0..400 {
+            let mut bundle = |bundles: u64| {
+                let mut insts = vec![Inst::new(Op::SAddI, &[1 + below(4), 1 + below(10), 1])];
+                match below(4) {
+                    0 => insts.push(Inst::new(Op::SAdd, &[5 + below(4), 1 + below(8), 1 + below(8)])),
+                    1 => insts.push(Inst::new(Op::SSt, &[1 + below(8), 1 + below(8), 0])),
+                    _ => {}
+                }
+                let target = below(bundles);
+                match below(9) {
+                    0 | 1 => insts.push(Inst::new(Op::BNz, &[1 + below(8), target])),
+                    2 => insts.push(Inst::new(Op::BLoop, &[9 + below(2), target])),
+                    3 => insts.push(Inst::new(Op::BCall, &[target])),
+                    4 => insts.push(Inst::new(Op::BRet, &[])),
+                    5 => insts.push(Inst::new(Op::BJmp, &[target])),
+                    _ => {}
+                }
+                Bundle { insts }
+            };
+            let bundles: Vec<Bundle> = (0..24).map(|_| bundle(24)).collect();
+            let mut code = load_bundles(&bundles, &Program::default(), &chip).expect("it is well formed").code;
+            let marked = marks(&code);
+            let mut blocks = blocks(&code);
+            let flow = Flow::new(&code, &blocks);
+            assert!(search(&mut code, &flow, &mut blocks));
+            for block in &mut blocks {
+                let behind = block.behind.expect("it was reached");
+                let before = block.before;
+                assert_eq!(mark_block(&mut code, block, behind), before, "{bundles:?}");
+            }
+            assert_eq!(marks(&code), marked, "{bundles:?}");
+        }
+    }
+}

@@ -125,3 +125,22 @@ pub(in super::super) fn used(code: &Code, units: &[usize; GROUPS]) -> Vec<Used> 
     let blocks = all.into_iter().enumerate().filter(|b| b.1 != 0);
     blocks.map(|(i, of)| ((i * A_WORD) as u16, of)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_ready_is_found_by_block() {
+        let ready = std::array::from_fn(|i| [0, 99, 100, 101, NEVER - 1, NEVER][i * 7 % 6]);
+        let used: [Used; 3] = [(0, !0), (64, 0x8421_8421), (992, 1 << 31 | 0x7777)];
+        let mut out = [0; RESOURCES / A_WORD];
+        later(&ready, 100, &used, &mut out);
+        let expected = used.map(|(first, of)| {
+            let late = (0..A_WORD).filter(|i| of >> i & 1 == 1 && ready[usize::from(first) + i] >= 100);
+            late.fold(0, |all, i| all | 1 << i)
+        });
+        assert_eq!(out[..3], expected);
+        assert!(out[3..].iter().all(|b| *b == 0));
+    }
+}
