@@ -499,7 +499,7 @@ fn turned(b: &mut Emit, n: &Node, operands: &[NodeId], (p, tile): (&[usize], (u3
             let x = moved(b, x?);
             let window: Vec<_> = p.iter().map(|&d| window[d]).collect();
             if window.last().is_some_and(|w| *w != WindowDim::TRIVIAL) {
-                let done = super::window::by_shifts(b, x, operands[1], &window, *body)?;
+                let done = super::window::spans::by_shifts(b, x, operands[1], &window, *body)?;
                 return Some(b.transpose(done, &back));
             }
             b.reduce_window(&[x], &operands[1..], &window, *body)

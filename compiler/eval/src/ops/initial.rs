@@ -145,12 +145,15 @@ fn run_over(
     pad_first: bool,
 ) -> Result<Vec<Vec<Scalar>>, Fault> {
     if line.len() <= BLOCK {
-        let mut acc = init.to_vec();
-        for values in &mut line {
-            acc = combine(m, body, &acc, values)?;
-            values.clone_from(&acc);
+        // Windows are taken in their own order, which is against that of a line that runs backwards.
+        let window = |i: usize| if pad_first { (0..=i).rev().collect() } else { vec![i] };
+        let mut out: Vec<Vec<Scalar>> = Vec::new();
+        for i in 0..line.len() {
+            let before = out.last().filter(|_| !pad_first);
+            let start = before.map_or_else(|| init.to_vec(), Clone::clone);
+            out.push(window(i).into_iter().try_fold(start, |acc, at| combine(m, body, &acc, &line[at]))?);
         }
-        return Ok(line);
+        return Ok(out);
     }
     let lacking = line.len().next_multiple_of(BLOCK) - line.len();
     let pads = vec![init.to_vec(); lacking];

@@ -1,0 +1,154 @@
+//! Running reductions: windows that are all prefixes, or all suffixes, of one dimension.
+
+use super::running::Running;
+use super::{BLOCK, LINE, Windows, is_plain, lowered};
+use crate::edit::{Emit, Rewritten};
+use crate::make::inverse;
+use crate::reductions::sums::wide_sum;
+use crate::simplify::{combiner, is_identity, scalar_of};
+use systole_hlo::graph::{Binary, NodeId, PadDim, WindowDim};
+
+/// Scans along the last dimension from which on they are made along rows, with the dimension first.
+pub(super) const MANY_LINES: u64 = 64;
+/// Lines of which on all chips registers are full if each line has one element there.
+const BESIDE: u64 = 1024;
+/// Elements that are no more than windows reduce as they are.
+const FEW: u64 = 4;
+
+/// A windowed reduction whose windows are all prefixes (or all suffixes) of one dimension.
+pub(super) struct Scan {
+    dim: usize,
+    reverse: bool,
+    /// Whether a result leaves its own element out; there is one result more then.
+    exclusive: bool,
+}
+
+impl Scan {
+    pub(super) fn of(dims: &[u64], window: &[WindowDim]) -> Option<Scan> {
+        let real: Vec<usize> = (0..dims.len()).filter(|&d| window[d] != WindowDim::TRIVIAL).collect();
+        let &[dim] = &real[..] else { return None };
+        let (w, n) = (&window[dim], dims[dim] as i64);
+        let plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1 && !w.reversal;
+        if !plain || w.size as i64 != n || dims[dim] <= FEW {
+            return None;
+        }
+        let reach = |pad: i64, other: i64| other == 0 && (pad == n - 1 || pad == n);
+        let reverse = !reach(w.pad_low, w.pad_high);
+        if reverse && !reach(w.pad_high, w.pad_low) {
+            return None;
+        }
+        Some(Scan { dim, reverse, exclusive: w.pad_low.max(w.pad_high) == n })
+    }
+
+    /// The running reduction, of several results a tuple; `None`: so short a one is a reduction over windows like others.
+    pub(super) fn lowered(&self, b: &mut Emit, whole: Windows<'_>) -> Rewritten {
+        let Windows { xs, inits, body, .. } = whole;
+        let dims = b.dims(xs[0]);
+        let (n, last) = (dims[self.dim], self.dim + 1 == dims.len());
+        if n <= BLOCK && is_plain(b, whole) {
+            return Ok(None);
+        }
+        if last
+            && b.elements(xs[0]) / n < MANY_LINES
+            && let Some(done) = self.by_lanes(b, whole)?
+        {
+            return Ok(Some(done));
+        }
+        let mut done = Running { inits, body, reverse: self.reverse }.along(b, xs, self.dim)?;
+        if self.exclusive {
+            done = done.iter().zip(inits).map(|(&x, &init)| self.shifted(b, x, init)).collect();
+        }
+        Ok(Some(b.joined(&done)))
+    }
+
+    /// A scan of one array along its last dimension from what changes nothing: in lines of [`LINE`], many of them with their places
+    /// as the first dimension, few by doubling distances; then over the lines' totals.
+    fn by_lanes(&self, b: &mut Emit, whole: Windows<'_>) -> Rewritten {
+        let (&[x], &[init]) = (whole.xs, whole.inits) else { return Ok(None) };
+        let dims = b.dims(x).to_vec();
+        let n = dims[self.dim];
+        let dtype = b.dtype(x);
+        let Some(op) = combiner(b, whole.body) else { return Ok(None) };
+        let neutral = scalar_of(b, init).is_some_and(|l| is_identity(op, l));
+        if self.dim + 1 != dims.len() || !neutral || wide_sum(b, whole.body, dtype).is_some() {
+            return Ok(None);
+        }
+        if n <= LINE {
+            let done = self.by_distances(b, x, init, op);
+            return Ok(Some(if self.exclusive { self.shifted(b, done, init) } else { done }));
+        }
+        let pad = |low: i64, high: i64| self.pad(low, high);
+        let lines = n.div_ceil(LINE);
+        let lead = &dims[..self.dim];
+        let fill = (lines * LINE - n) as i64;
+        let filled = b.pad(x, init, &along(dims.len(), pad(0, fill)));
+        let mut scan = b.reshape(filled, &[lead, &[lines, LINE]].concat());
+        let rank = dims.len() + 1;
+        // Many lines are scanned beside each other, an element of each after the other.
+        let many = b.elements(scan) / LINE >= BESIDE;
+        let order: Vec<usize> = [rank - 1].into_iter().chain(0..rank - 1).collect();
+        if many {
+            scan = b.transpose(scan, &order);
+            let reach = pad(LINE as i64 - 1, 0);
+            let mut window = vec![WindowDim::TRIVIAL; rank];
+            window[0] = WindowDim { size: LINE, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
+            scan = lowered(b, Windows { xs: &[scan], window: &window, ..whole })?;
+        } else {
+            scan = self.by_distances(b, scan, init, op);
+        }
+        let place = if many { 0 } else { rank - 1 };
+        let edge = if self.reverse { 0 } else { LINE - 1 };
+        let totals = b.slice_dim(scan, place, edge, edge + 1, 1);
+        let totals = b.reshape(totals, &[lead, &[lines]].concat());
+        // The totals before each line, and after it in a reversed scan.
+        let mut window = vec![WindowDim::TRIVIAL; dims.len()];
+        let reach = pad(lines as i64 - 1, 0);
+        window[self.dim] = WindowDim { size: lines, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
+        let before = lowered(b, Windows { xs: &[totals], window: &window, ..whole })?;
+        let before = b.pad(before, init, &along(dims.len(), pad(1, -1)));
+        let map: Vec<usize> = (0..rank).filter(|&d| d != place).collect();
+        let tiled = b.dims(scan).to_vec();
+        let before = b.broadcast(before, &map, &tiled);
+        let done = b.binary(op, before, scan);
+        let done = if many { b.transpose(done, &inverse(&order)) } else { done };
+        let done = b.reshape(done, &[lead, &[lines * LINE]].concat());
+        let skip = if self.reverse { fill as u64 } else { 0 };
+        let done = b.slice_dim(done, self.dim, skip, skip + n, 1);
+        Ok(Some(if self.exclusive { self.shifted(b, done, init) } else { done }))
+    }
+
+    /// Elements along the last dimension combined with those before them, at doubling distances; `init` changes nothing.
+    fn by_distances(&self, b: &mut Emit, x: NodeId, init: NodeId, op: Binary) -> NodeId {
+        let (mut scan, mut distance) = (x, 1);
+        let rank = b.rank(x);
+        while distance < b.dims(x)[rank - 1] as i64 {
+            let before = b.pad(scan, init, &along(rank, self.pad(distance, -distance)));
+            scan = b.binary(op, before, scan);
+            distance *= 2;
+        }
+        scan
+    }
+
+    /// Edges of a dimension: before what is scanned, and behind it.
+    fn pad(&self, low: i64, high: i64) -> PadDim {
+        if self.reverse { PadDim { low: high, high: low, interior: 0 } } else { PadDim { low, high, interior: 0 } }
+    }
+
+    /// An inclusive scan with the initial value before it.
+    fn shifted(&self, b: &mut Emit, x: NodeId, init: NodeId) -> NodeId {
+        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(x)];
+        pads[self.dim] = if self.reverse {
+            PadDim { low: 0, high: 1, interior: 0 }
+        } else {
+            PadDim { low: 1, high: 0, interior: 0 }
+        };
+        b.pad(x, init, &pads)
+    }
+}
+
+/// Edges of the last dimension.
+fn along(rank: usize, p: PadDim) -> Vec<PadDim> {
+    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; rank];
+    pads[rank - 1] = p;
+    pads
+}
