@@ -250,10 +250,10 @@ fn is_piece(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> boo
     let rows = to.len() > 1
         && match &node.op {
             Op::Slice { dims } => dims[last].stride == 1,
+            Op::Reshape => to.len() > from.len() && splits(from, to),
             _ if from.last() != to.last() => false,
             Op::Reverse { dims } => !dims.contains(&last),
             Op::Transpose { permutation } => permutation[last] == last,
-            Op::Reshape => to.len() > from.len() && splits(from, to),
             _ => false,
         };
     let users = &g.users[id.index()];
@@ -281,19 +281,27 @@ fn is_nested(comp: &Computation, g: &Groups, windows: &[bool], id: NodeId) -> bo
     joins(id) && joins(user) && (g.is_root(user) || g.nested.contains(&user))
 }
 
-/// Whether a node repeats the elements of an array, each so often in a dimension of its own, and only reshapes read it that merge
-/// this with the dimension before.
-fn is_repeat(comp: &Computation, id: NodeId, users: &[NodeId]) -> bool {
+/// Whether a node repeats the elements of an array, or its rows, each so often in a dimension of its own, and only reshapes read it
+/// that merge this with the dimension before. Whole registers of the same row need none of that.
+fn is_repeat(comp: &Computation, id: NodeId, users: &[NodeId], rows: Rows) -> bool {
     let node = comp.node(id);
     let sizes = |id: NodeId| comp.node(id).shape.as_array().map(|a| &a.dims[..]);
     let (Op::Broadcast { dims }, Some(to)) = (&node.op, sizes(id)) else { return false };
-    let [.., before, count] = *to else { return false };
-    let merges = |u: &NodeId| {
-        let merged = sizes(*u).filter(|merged| splits(merged, to) && merged.last() > Some(&count));
-        comp.node(*u).op == Op::Reshape && merged.is_some()
+    let merges = |last: &dyn Fn(u64) -> bool| {
+        let merged = |u: &NodeId| sizes(*u).is_some_and(|m| splits(m, to) && m.last().is_some_and(|&m| last(m)));
+        !users.is_empty() && users.iter().all(|u| comp.node(*u).op == Op::Reshape && merged(u))
     };
-    let minor = count > 1 && before > 1 && dims.last().is_some_and(|&d| d + 2 == to.len());
-    minor && !users.is_empty() && users.iter().all(merges)
+    if let [.., before, count] = *to
+        && count > 1
+        && before > 1
+        && dims.last().is_some_and(|&d| d + 2 == to.len())
+    {
+        return merges(&|last| last > count);
+    }
+    let [.., before, count, width] = *to else { return false };
+    let of_rows = matches!(dims[..], [.., b, w] if b + 3 == to.len() && w + 1 == to.len());
+    let whole = count.is_multiple_of(rows.sublanes);
+    of_rows && count > 1 && before > 1 && !whole && merges(&|last| last >= width)
 }
 
 /// Whether every dimension of `from` is some neighbours in `to` together.
@@ -382,7 +390,7 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
         } else if is_piece(comp, &g, &windows, id) {
             g.pieces.insert(id);
             Owner::Inline
-        } else if is_repeat(comp, id, &g.users[id.index()]) {
+        } else if is_repeat(comp, id, &g.users[id.index()], rows) {
             g.repeated.insert(id);
             Owner::Inline
         } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) && !reaches_beyond(comp, id, rows) {

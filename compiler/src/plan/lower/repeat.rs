@@ -1,4 +1,4 @@
-//! Moves that do a reshape on the way: elements that are repeated along lanes, each put where it belongs straight from the array, and
+//! Moves that do a reshape on the way: elements and rows that are repeated, each put where it belongs straight from the array, and
 //! transposes of split dimensions.
 
 use super::moving::{Position, move_spec, refine, scatters_lanes};
@@ -8,7 +8,8 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
 
 impl<'a> Lower<'a> {
-    /// A reshape of a broadcast that repeats elements: as an array that would have a row of lanes for each of them.
+    /// A reshape of a broadcast that repeats elements or rows: as an array that would have a row of lanes, or a register, for each of
+    /// them.
     pub(super) fn repeat(&mut self, r: &mut Region<'a>, id: NodeId) -> Result<Val, CompileError> {
         let node = r.comp.node(id);
         let repeated = r.comp.node(node.operands[0]);

@@ -41,9 +41,30 @@ impl<'a> Lower<'a> {
             return Ok(done);
         }
         let dst = self.array(&node.name, dtype, &dims, Form::Lanes);
-        let to = Target { usage: Use::Update, op: self.debug_op(r, id, 0.0), result: self.is_result(r, id) };
+        let result = self.is_result(r, id) && !self.is_joined_near(r, (id, dim), &dst);
+        let to = Target { usage: Use::Update, op: self.debug_op(r, id, 0.0), result };
         self.put_parts(r, (id, dim), &dst, &mut vec![0; n], to);
         Ok(Val::Array(dst))
+    }
+
+    /// Whether a concatenation is put together in vector memory: in HBM each part that ends within tiles would bring what is there
+    /// already, and take it back.
+    fn is_joined_near(&self, r: &Region<'a>, (id, dim): (NodeId, usize), dst: &View) -> bool {
+        let mut at = 0;
+        let whole = r.comp.node(id).operands.iter().all(|&o| {
+            let sizes = &self.shape(r, o).1;
+            let begin = at;
+            at += sizes[dim];
+            self.part(&dst.dims, sizes, &|d, tile| d != dim || begin % tile == 0) != Use::Update
+        });
+        !whole && self.has_room(dst)
+    }
+
+    /// Whether an array that is put together may stay in vector memory until it is whole.
+    fn has_room(&self, dst: &View) -> bool {
+        /// The part of vector memory that such an array may take.
+        const ROOM: u64 = 4;
+        dst.layout.bytes() <= (self.chip.vmem.bytes / ROOM).min(self.plan.largest_resident)
     }
 
     /// Moves the parts of a concatenation along `dim`, which begins at the place `at`, to where they go.
@@ -60,7 +81,9 @@ impl<'a> Lower<'a> {
                 let place = Position { dims: at.iter().enumerate().map(|(d, &at)| (vec![(d, 1)], at)).collect() };
                 let spec = move_spec(&sizes, &src, &from, dst, &place);
                 let usage = self.part(&dst.dims, &sizes, &|d, tile| at[d] % tile as i64 == 0);
-                let to = Target { usage, ..to };
+                // Before the first part there is nothing to keep.
+                let first = usage == Use::Update && at.iter().all(|&at| at == 0);
+                let to = Target { usage: if first { Use::First } else { usage }, ..to };
                 self.push_move_dynamic(spec, (src.buf, Vec::new()), (dst.buf, Vec::new()), [None, None], to);
             }
             at[dim] += sizes[dim] as i64;
@@ -96,7 +119,7 @@ impl<'a> Lower<'a> {
         let (sizes, middle, to) = refine(&dims, &merged)?;
         let &[(factor, 1)] = &middle.dims[dim].0[..] else { return None };
         let dst = self.array(&r.comp.node(id).name, dtype, &merged, Form::Lanes);
-        let (op, result) = (self.debug_op(r, id, 0.0), self.is_result(r, user));
+        let (op, result) = (self.debug_op(r, id, 0.0), self.is_result(r, user) && !self.has_room(&dst));
         let mut at = 0;
         for &o in &r.comp.node(id).operands {
             let (src, from) = self.source(r, o);
