@@ -183,7 +183,12 @@ impl Running<'_> {
     }
 
     /// The running reductions along a dimension, and the last results, in a loop that takes one element of each after the other.
-    fn turns(self, b: &mut Emit, xs: &[NodeId], dim: usize) -> Result<(Vec<NodeId>, Vec<NodeId>), CompileError> {
+    pub(super) fn turns(
+        self,
+        b: &mut Emit,
+        xs: &[NodeId],
+        dim: usize,
+    ) -> Result<(Vec<NodeId>, Vec<NodeId>), CompileError> {
         let dims = b.dims(xs[0]).to_vec();
         let (count, n) = (xs.len(), dims[dim]);
         let mut part = dims.clone();

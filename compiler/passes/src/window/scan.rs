@@ -82,23 +82,21 @@ impl Scan {
         let lead = &dims[..self.dim];
         let fill = (lines * LINE - n) as i64;
         let filled = b.pad(x, init, &along(dims.len(), pad(0, fill)));
-        let mut scan = b.reshape(filled, &[lead, &[lines, LINE]].concat());
+        let scan = b.reshape(filled, &[lead, &[lines, LINE]].concat());
         let rank = dims.len() + 1;
         // Many lines are scanned beside each other, an element of each after the other.
         let many = b.elements(scan) / LINE >= BESIDE;
         let order: Vec<usize> = [rank - 1].into_iter().chain(0..rank - 1).collect();
-        if many {
-            scan = b.transpose(scan, &order);
-            let reach = pad(LINE as i64 - 1, 0);
-            let mut window = vec![WindowDim::TRIVIAL; rank];
-            window[0] = WindowDim { size: LINE, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
-            scan = lowered(b, Windows { xs: &[scan], window: &window, ..whole })?;
+        let (scan, totals) = if many {
+            let scan = b.transpose(scan, &order);
+            let running = Running { inits: whole.inits, body: whole.body, reverse: self.reverse };
+            let (scans, totals) = running.turns(b, &[scan], 0)?;
+            (scans[0], totals[0])
         } else {
-            scan = self.by_distances(b, scan, init, op);
-        }
-        let place = if many { 0 } else { rank - 1 };
-        let edge = if self.reverse { 0 } else { LINE - 1 };
-        let totals = b.slice_dim(scan, place, edge, edge + 1, 1);
+            let scan = self.by_distances(b, scan, init, op);
+            let edge = if self.reverse { 0 } else { LINE - 1 };
+            (scan, b.slice_dim(scan, rank - 1, edge, edge + 1, 1))
+        };
         let totals = b.reshape(totals, &[lead, &[lines]].concat());
         // The totals before each line, and after it in a reversed scan.
         let mut window = vec![WindowDim::TRIVIAL; dims.len()];
@@ -106,6 +104,7 @@ impl Scan {
         window[self.dim] = WindowDim { size: lines, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
         let before = lowered(b, Windows { xs: &[totals], window: &window, ..whole })?;
         let before = b.pad(before, init, &along(dims.len(), pad(1, -1)));
+        let place = if many { 0 } else { rank - 1 };
         let map: Vec<usize> = (0..rank).filter(|&d| d != place).collect();
         let tiled = b.dims(scan).to_vec();
         let before = b.broadcast(before, &map, &tiled);
