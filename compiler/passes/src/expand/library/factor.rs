@@ -5,9 +5,11 @@
 
 use super::form::Axis::{self, Batch, Column, Row};
 use super::form::Form;
+use super::panels;
 use crate::edit::Emit;
 use crate::expand::fold_batch;
 use crate::expand::linear::{conjugate, real_only};
+use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, NodeId, Unary};
 use systole_isa::DType;
@@ -37,9 +39,34 @@ pub(super) fn wide(dtype: DType) -> DType {
 
 /// LU factors of `[.., m, n]` with partial pivoting: packed factors, the row swapped with each (from 0), the
 /// permutation of rows.
-pub fn lu(b: &mut Emit, x: NodeId, lanes: u32) -> Result<[NodeId; 3], CompileError> {
-    let entered = Entered::new(b, x, lanes);
-    let Entered { a, form, dims, .. } = entered;
+pub fn lu(b: &mut Emit, x: NodeId, options: &PassOptions) -> Result<[NodeId; 3], CompileError> {
+    let given = b.dims(x).to_vec();
+    let dtype = b.dtype(x);
+    let (a, [_, m, n]) = widened(b, x);
+    let lanes = options.chip.tile.1;
+    let [packed, pivots, order] = match panels::width(b, a, lanes) {
+        Some(panel) => panels::lu(b, a, panel, options)?,
+        None => {
+            // Rows of tall matrices fill the lanes.
+            let form = match Form::of(b, a, lanes) {
+                Form::Apart if m >= u64::from(lanes) && m >= 2 * n => Form::Turned,
+                form @ (Form::Apart | Form::Beside | Form::Turned) => form,
+            };
+            columns(b, a, form)?
+        }
+    };
+    let outer = &given[..given.len() - 2];
+    let packed = b.convert(packed, dtype);
+    let packed = b.reshape(packed, &given);
+    let pivots = b.reshape(pivots, &[outer, &[m.min(n)]].concat());
+    let order = b.reshape(order, &[outer, &[m]].concat());
+    Ok([packed, pivots, order])
+}
+
+/// The same of `[B, m, n]`, a column after the other, in a form.
+pub(super) fn columns(b: &mut Emit, a: NodeId, form: Form) -> Result<[NodeId; 3], CompileError> {
+    let dims = [0, 1, 2].map(|d| b.dims(a)[d]);
+    let a = form.enter(b, a);
     let [batch, m, n] = dims;
     let k = m.min(n);
     let order = form.number(b, ROWS, Row, dims);
@@ -101,11 +128,8 @@ pub fn lu(b: &mut Emit, x: NodeId, lanes: u32) -> Result<[NodeId; 3], CompileErr
         let next = b.select(at, left, rest);
         Ok(vec![next, pivots, order])
     })?;
-    let packed = entered.leave(b, done[0]);
-    let outer = entered.outer();
+    let packed = form.leave(b, done[0]);
     let [pivots, order] = [done[1], done[2]].map(|v| form.turn_vector(b, v));
-    let pivots = b.reshape(pivots, &[outer, &[k]].concat());
-    let order = b.reshape(order, &[outer, &[m]].concat());
     Ok([packed, pivots, order])
 }
 
@@ -144,13 +168,20 @@ struct Entered {
     dims: [u64; 3],
 }
 
+/// `[.., m, n]` as `[batch, m, n]` of the type that it is factored in, and these sizes.
+fn widened(b: &mut Emit, x: NodeId) -> (NodeId, [u64; 3]) {
+    let kind = wide(b.dtype(x));
+    let a = fold_batch(b, x, 2);
+    let a = b.convert(a, kind);
+    let dims = [0, 1, 2].map(|d| b.dims(a)[d]);
+    (a, dims)
+}
+
 impl Entered {
     fn new(b: &mut Emit, x: NodeId, lanes: u32) -> Entered {
         let (given, dtype) = (b.dims(x).to_vec(), b.dtype(x));
-        let kind = wide(dtype);
-        let a = fold_batch(b, x, 2);
-        let a = b.convert(a, kind);
-        let dims = [b.dims(a)[0], b.dims(a)[1], b.dims(a)[2]];
+        let (a, dims) = widened(b, x);
+        let kind = b.dtype(a);
         let form = Form::of(b, a, lanes);
         Entered { given, dtype, a: form.enter(b, a), form, kind, dims }
     }

@@ -21,6 +21,8 @@ pub enum Form {
     Apart,
     /// `[m, n, B]`: a matrix in each lane; nothing is moved across lanes then.
     Beside,
+    /// `[B, n, m]`: rows along lanes; columns are taken without moving any.
+    Turned,
 }
 
 /// Columns up to which many matrices lie beside each other: of wider ones products of a row and a column fill the lanes too.
@@ -38,6 +40,7 @@ impl Form {
         match self {
             Form::Apart => [Batch, Row, Column],
             Form::Beside => [Row, Column, Batch],
+            Form::Turned => [Batch, Column, Row],
         }
     }
 
@@ -60,12 +63,20 @@ impl Form {
 
     /// `[B, m, n]` in this form.
     pub fn enter(self, b: &mut Emit, x: NodeId) -> NodeId {
-        if self == Form::Beside { b.transpose(x, &[1, 2, 0]) } else { x }
+        match self {
+            Form::Apart => x,
+            Form::Beside => b.transpose(x, &[1, 2, 0]),
+            Form::Turned => b.transpose(x, &[0, 2, 1]),
+        }
     }
 
     /// `[B, m, n]` of this form.
     pub fn leave(self, b: &mut Emit, x: NodeId) -> NodeId {
-        if self == Form::Beside { b.transpose(x, &[2, 0, 1]) } else { x }
+        match self {
+            Form::Apart => x,
+            Form::Beside => b.transpose(x, &[2, 0, 1]),
+            Form::Turned => b.transpose(x, &[0, 2, 1]),
+        }
     }
 
     /// `[B, m]` of a vector of this form, or the other way.

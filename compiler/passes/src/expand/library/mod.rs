@@ -6,6 +6,7 @@ mod eigen;
 mod factor;
 mod form;
 mod jacobi;
+mod panels;
 mod schur;
 mod tridiagonal;
 
@@ -83,7 +84,7 @@ pub fn lower(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rew
     let upper = |key| letter(config, key) == Some('U');
     let parts = match routine {
         Routine::Lu => {
-            let [packed, pivots, order] = factor::lu(b, x[0], lanes)?;
+            let [packed, pivots, order] = factor::lu(b, x[0], options)?;
             // LAPACK counts rows from one and has no permutation.
             match lapack {
                 true => vec![packed, b.with(Binary::Add, pivots, 1.0), info(b, n, 2, None)],
