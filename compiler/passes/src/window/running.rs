@@ -5,7 +5,7 @@
 //! tells where it changes something.
 
 use super::BLOCK;
-use super::scan::MANY_LINES;
+use super::scan::{BESIDE, MANY_LINES};
 use crate::edit::Emit;
 use crate::make::inverse;
 use systole_hlo::error::CompileError;
@@ -13,6 +13,9 @@ use systole_hlo::graph::{Binary, CompId, NodeId, PadDim};
 
 /// Elements of a line, of which all blocks' totals are a block again.
 const LINE: u64 = BLOCK * BLOCK;
+/// Elements that are taken one after the other without blocks, where there are registers full of those beside each other: sums of many
+/// more would round as often.
+const ONCE: u64 = 128;
 /// Blocks that lie in rows apart are so many, or a multiple: registers of them are full.
 const ROWS: u64 = 8;
 
@@ -22,6 +25,8 @@ pub(super) struct Running<'a> {
     pub(super) inits: &'a [NodeId],
     pub(super) body: CompId,
     pub(super) reverse: bool,
+    /// Whether the initial values change nothing: blocks may be of any size then.
+    pub(super) idle: bool,
 }
 
 impl Running<'_> {
@@ -30,7 +35,9 @@ impl Running<'_> {
         let dims = b.dims(xs[0]).to_vec();
         let n = dims[dim];
         if dim + 1 < dims.len() {
-            return if n <= BLOCK { Ok(self.turns(b, xs, dim)?.0) } else { self.blocks(b, xs, dim) };
+            let fills = b.elements(xs[0]) / n >= BESIDE;
+            let at_once = n <= BLOCK || self.idle && n <= ONCE && fills;
+            return if at_once { Ok(self.turns(b, xs, dim)?.0) } else { self.blocks(b, xs, dim) };
         }
         let rows = b.elements(xs[0]) / n;
         let xs: Vec<NodeId> = xs.iter().map(|&x| b.reshape(x, &[rows, n])).collect();

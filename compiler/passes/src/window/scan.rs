@@ -11,9 +11,10 @@ use systole_hlo::graph::{Binary, NodeId, PadDim, WindowDim};
 /// Scans along the last dimension from which on they are made along rows, with the dimension first.
 pub(super) const MANY_LINES: u64 = 64;
 /// Lines of which on all chips registers are full if each line has one element there.
-const BESIDE: u64 = 1024;
-/// Elements that are no more than windows reduce as they are.
+pub(super) const BESIDE: u64 = 1024;
+/// Elements that windows reduce as they are; the second of arrays that fill no register, where turns of a loop wait for each other.
 const FEW: u64 = 4;
+const FEW_OF_FEW: u64 = 8;
 
 /// A windowed reduction whose windows are all prefixes (or all suffixes) of one dimension.
 pub(super) struct Scan {
@@ -29,7 +30,8 @@ impl Scan {
         let &[dim] = &real[..] else { return None };
         let (w, n) = (&window[dim], dims[dim] as i64);
         let plain = w.stride == 1 && w.base_dilation == 1 && w.window_dilation == 1 && !w.reversal;
-        if !plain || w.size as i64 != n || dims[dim] <= FEW {
+        let few = if dims.iter().product::<u64>() < BESIDE { FEW_OF_FEW } else { FEW };
+        if !plain || w.size as i64 != n || dims[dim] <= few {
             return None;
         }
         let reach = |pad: i64, other: i64| other == 0 && (pad == n - 1 || pad == n);
@@ -54,7 +56,8 @@ impl Scan {
         {
             return Ok(Some(done));
         }
-        let mut done = Running { inits, body, reverse: self.reverse }.along(b, xs, self.dim)?;
+        let idle = is_plain(b, whole) && combiner(b, body).is_some_and(|op| starts_idle(b, op, inits[0]));
+        let mut done = Running { inits, body, reverse: self.reverse, idle }.along(b, xs, self.dim)?;
         if self.exclusive {
             done = done.iter().zip(inits).map(|(&x, &init)| self.shifted(b, x, init)).collect();
         }
@@ -69,7 +72,7 @@ impl Scan {
         let n = dims[self.dim];
         let dtype = b.dtype(x);
         let Some(op) = combiner(b, whole.body) else { return Ok(None) };
-        let neutral = scalar_of(b, init).is_some_and(|l| is_identity(op, l));
+        let neutral = starts_idle(b, op, init);
         if self.dim + 1 != dims.len() || !neutral || wide_sum(b, whole.body, dtype).is_some() {
             return Ok(None);
         }
@@ -89,7 +92,7 @@ impl Scan {
         let order: Vec<usize> = [rank - 1].into_iter().chain(0..rank - 1).collect();
         let (scan, totals) = if many {
             let scan = b.transpose(scan, &order);
-            let running = Running { inits: whole.inits, body: whole.body, reverse: self.reverse };
+            let running = Running { inits: whole.inits, body: whole.body, reverse: self.reverse, idle: true };
             let (scans, totals) = running.turns(b, &[scan], 0)?;
             (scans[0], totals[0])
         } else {
@@ -143,6 +146,11 @@ impl Scan {
         };
         b.pad(x, init, &pads)
     }
+}
+
+/// Whether an initial value changes nothing.
+fn starts_idle(b: &Emit, op: Binary, init: NodeId) -> bool {
+    scalar_of(b, init).is_some_and(|l| is_identity(op, l))
 }
 
 /// Edges of the last dimension.
