@@ -195,7 +195,8 @@ mod tests {
         for name in ChipConfig::preset_names() {
             let chip = ChipConfig::from_preset(name).expect("a preset");
             let mut work = Work { useful: [1e9, 2e8, 3e7], padding: [4e6, 5e6, 6e6], ..Work::default() };
-            (work.hbm_read, work.hbm_write, work.cmem_read, work.cmem_write, work.link_bytes) = (7, 6, 5, 4, 3);
+            (work.traffic.hbm_read, work.traffic.hbm_write) = (7, 6);
+            (work.traffic.cmem_read, work.traffic.cmem_write, work.link_bytes) = (5, 4, 3);
             for (&kind, n) in Activity::ALL.iter().zip(1000..) {
                 (work.activity[kind], work.empty[kind]) = (n, n / 3);
             }
