@@ -53,8 +53,6 @@ fn owned(b: &mut Emit, operands: &[NodeId]) -> Option<Vec<NodeId>> {
 /// Whether an array is one value repeated.
 fn is_fill(b: &Emit, id: NodeId) -> bool {
     let n = b.node(id);
-    match &n.op {
-        Op::Broadcast { .. } => b.rank(n.operands[0]) == 0,
-        _ => b.literal(id).is_some_and(|l| l.as_splat().is_some()),
-    }
+    let repeated = matches!(n.op, Op::Broadcast { .. }) && b.rank(n.operands[0]) == 0;
+    repeated || b.literal(id).is_some_and(|l| l.as_splat().is_some())
 }
