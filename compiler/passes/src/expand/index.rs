@@ -1,6 +1,7 @@
 //! Start indices of dynamic slices: one s32 scalar for each dimension.
 
 use crate::edit::Emit;
+use crate::simplify::embeds;
 use systole_hlo::graph::{Binary, NodeId, Op};
 use systole_isa::DType;
 
@@ -11,10 +12,13 @@ const MANY: u64 = 1 << 20;
 /// unless `clamp`).
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is looked through")]
 pub fn as_s32(b: &mut Emit, index: NodeId, max: u64, clamp: bool) -> NodeId {
-    // What was widened to be an index may be read before that.
+    // What was widened to be an index may be read before that; what lost its sign or its upper bits on the way may not.
     let index = match b.op(index) {
-        Op::Convert if matches!(b.dtype(b.operand(index, 0)), DType::S32 | DType::S16 | DType::S8) => {
-            b.operand(index, 0)
+        Op::Convert => {
+            let (given, dtype) = (b.operand(index, 0), b.dtype(index));
+            let from = b.dtype(given);
+            let signed = matches!(from, DType::S32 | DType::S16 | DType::S8);
+            if signed && embeds(from, dtype) { given } else { index }
         }
         _ => index,
     };
