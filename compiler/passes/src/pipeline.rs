@@ -127,7 +127,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "reduce-window",
         summary: "windowed reductions without padding",
-        run: |m, d, o| rewrite(m, d, &mut |b, n, x| window::rule(b, n, x, o.chip.vmem_bytes)),
+        run: |m, d, o| rewrite(m, d, &mut |b, n, x| window::rule(b, n, x, &o.chip)),
     },
     // Before sums change their type.
     Pass {

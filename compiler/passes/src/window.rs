@@ -10,6 +10,7 @@ pub mod spans;
 use self::scan::Scan;
 use self::spans::{by_distances, by_spans, doubled};
 use super::edit::{Emit, Rewritten};
+use super::options::Facts;
 use super::reductions::sums::{rounded, wide_sum};
 use super::simplify::{combiner, identity, is_identity, scalar_of};
 use systole_hlo::error::CompileError;
@@ -23,14 +24,14 @@ const LINE: u64 = 128;
 /// Elements of a block of a scan.
 const BLOCK: u64 = 16;
 
-/// Rewrites a windowed reduction, for a chip of so many bytes of vector memory.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Rewritten {
+/// Rewrites a windowed reduction for a chip.
+pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], chip: &Facts) -> Rewritten {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
-    lowered(b, Windows { xs, inits, window, body: *body, vmem }).map(Some)
+    lowered(b, Windows { xs, inits, window, body: *body, vmem: chip.vmem_bytes, tile: chip.tile }).map(Some)
 }
 
-/// A windowed reduction, for a chip of `vmem` bytes of vector memory.
+/// A windowed reduction, for a chip of `vmem` bytes of vector memory and so many sublanes and lanes.
 #[derive(Clone, Copy)]
 struct Windows<'a> {
     xs: &'a [NodeId],
@@ -38,6 +39,7 @@ struct Windows<'a> {
     window: &'a [WindowDim],
     body: CompId,
     vmem: u64,
+    tile: (u32, u32),
 }
 
 /// Whether one array is reduced by one operation that has a value which changes nothing.

@@ -9,7 +9,7 @@ use super::scan::{BESIDE, MANY_LINES};
 use crate::edit::Emit;
 use crate::make::inverse;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, CompId, NodeId, PadDim};
+use systole_hlo::graph::{Binary, CompId, NodeId, PadDim, WindowDim};
 
 /// Elements of a line, of which all blocks' totals are a block again.
 const LINE: u64 = BLOCK * BLOCK;
@@ -27,6 +27,8 @@ pub(super) struct Running<'a> {
     pub(super) reverse: bool,
     /// Whether the initial values change nothing: blocks may be of any size then.
     pub(super) idle: bool,
+    /// Blocks are windows of one array that nothing outside changes, not turns of a loop.
+    pub(super) windows: bool,
 }
 
 impl Running<'_> {
@@ -36,7 +38,7 @@ impl Running<'_> {
         let n = dims[dim];
         if dim + 1 < dims.len() {
             let fills = b.elements(xs[0]) / n >= BESIDE;
-            let at_once = n <= BLOCK || self.idle && n <= ONCE && fills;
+            let at_once = n <= BLOCK || self.idle && n <= ONCE && fills && !self.windows;
             return if at_once { Ok(self.turns(b, xs, dim)?.0) } else { self.blocks(b, xs, dim) };
         }
         let rows = b.elements(xs[0]) / n;
@@ -189,6 +191,25 @@ impl Running<'_> {
         Ok(runs.iter().zip(ends).map(|(&run, end)| join(b, run, end)).collect())
     }
 
+    /// The running reductions of a block along a dimension, and the last results, as windows.
+    fn by_windows(self, b: &mut Emit, x: NodeId, dim: usize) -> (Vec<NodeId>, Vec<NodeId>) {
+        let n = b.dims(x)[dim];
+        let before = n as i64 - 1;
+        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(x)];
+        let (low, high) = if self.reverse { (0, before) } else { (before, 0) };
+        pads[dim] = PadDim { low, high, interior: 0 };
+        let mut window = vec![WindowDim::TRIVIAL; b.rank(x)];
+        window[dim] = WindowDim { size: n, ..WindowDim::TRIVIAL };
+        let x = b.pad(x, self.inits[0], &pads);
+        let scan = b.reduce_window(&[x], self.inits, &window, self.body);
+        let edge = if self.reverse { 0 } else { n - 1 };
+        let total = b.slice_dim(scan, dim, edge, edge + 1, 1);
+        let mut rest = b.dims(scan).to_vec();
+        rest.remove(dim);
+        let total = b.reshape(total, &rest);
+        (vec![scan], vec![total])
+    }
+
     /// The running reductions along a dimension, and the last results, in a loop that takes one element of each after the other.
     pub(super) fn turns(
         self,
@@ -198,6 +219,9 @@ impl Running<'_> {
     ) -> Result<(Vec<NodeId>, Vec<NodeId>), CompileError> {
         let dims = b.dims(xs[0]).to_vec();
         let (count, n) = (xs.len(), dims[dim]);
+        if self.windows && n <= BLOCK {
+            return Ok(self.by_windows(b, xs[0], dim));
+        }
         let mut part = dims.clone();
         part[dim] = 1;
         let mut rest = dims.clone();

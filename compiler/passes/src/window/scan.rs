@@ -6,7 +6,9 @@ use crate::edit::{Emit, Rewritten};
 use crate::make::inverse;
 use crate::reductions::sums::wide_sum;
 use crate::simplify::{combiner, is_identity, scalar_of};
-use systole_hlo::graph::{Binary, NodeId, PadDim, WindowDim};
+use std::collections::BTreeSet;
+use systole_hlo::graph::{ArrayShape, Binary, Family, NodeId, PadDim, WindowDim};
+use systole_isa::Layout;
 
 /// Scans along the last dimension from which on they are made along rows, with the dimension first.
 pub(super) const MANY_LINES: u64 = 64;
@@ -15,6 +17,9 @@ pub(super) const BESIDE: u64 = 1024;
 /// Elements that windows reduce as they are; the second of arrays that fill no register, where turns of a loop wait for each other.
 const FEW: u64 = 4;
 const FEW_OF_FEW: u64 = 8;
+/// Part of vector memory beyond which an array does not stay there, and operations above a scan that are looked at.
+const LARGE: (u64, u64) = (2, 5);
+const LOOKED: usize = 64;
 
 /// A windowed reduction whose windows are all prefixes (or all suffixes) of one dimension.
 pub(super) struct Scan {
@@ -57,7 +62,8 @@ impl Scan {
             return Ok(Some(done));
         }
         let idle = is_plain(b, whole) && combiner(b, body).is_some_and(|op| starts_idle(b, op, inits[0]));
-        let mut done = Running { inits, body, reverse: self.reverse, idle }.along(b, xs, self.dim)?;
+        let windows = idle && wide_sum(b, body, b.dtype(xs[0])).is_none() && is_of_strips(b, whole);
+        let mut done = Running { inits, body, reverse: self.reverse, idle, windows }.along(b, xs, self.dim)?;
         if self.exclusive {
             done = done.iter().zip(inits).map(|(&x, &init)| self.shifted(b, x, init)).collect();
         }
@@ -92,7 +98,8 @@ impl Scan {
         let order: Vec<usize> = [rank - 1].into_iter().chain(0..rank - 1).collect();
         let (scan, totals) = if many {
             let scan = b.transpose(scan, &order);
-            let running = Running { inits: whole.inits, body: whole.body, reverse: self.reverse, idle: true };
+            let (inits, reverse) = (whole.inits, self.reverse);
+            let running = Running { inits, body: whole.body, reverse, idle: true, windows: false };
             let (scans, totals) = running.turns(b, &[scan], 0)?;
             (scans[0], totals[0])
         } else {
@@ -146,6 +153,27 @@ impl Scan {
         };
         b.pad(x, init, &pads)
     }
+}
+
+/// Whether what is scanned is made of an array that does not stay in vector memory by operations that are done strip by strip: a loop
+/// would end such a chain.
+fn is_of_strips(b: &Emit, whole: Windows<'_>) -> bool {
+    let bytes = |a: &ArrayShape| Layout::row_major(a.dtype, &a.dims, whole.tile.0, whole.tile.1).bytes();
+    let large = |id: NodeId| b.shape(id).as_array().is_some_and(|a| bytes(a) > whole.vmem / LARGE.1 * LARGE.0);
+    let mut open = whole.xs.to_vec();
+    let mut seen = BTreeSet::new();
+    while let Some(id) = open.pop().filter(|_| seen.len() < LOOKED) {
+        let op = b.op(id);
+        let family = matches!(op.family(), Family::Move | Family::Reduce | Family::Contraction);
+        if !seen.insert(id) || !(family || op.is_elementwise()) {
+            continue;
+        }
+        if large(id) {
+            return true;
+        }
+        open.extend(&b.node(id).operands);
+    }
+    false
 }
 
 /// Whether an initial value changes nothing.
