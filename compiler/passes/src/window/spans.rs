@@ -1,6 +1,6 @@
 //! Windows by doubling distances: what lies in spans of one, two, four elements and so on, of which windows are put together.
 
-use super::{LARGE, NARROW_WINDOW, Windows, is_plain, lowered};
+use super::{BLOCK, LARGE, NARROW_WINDOW, Windows, is_plain, lowered};
 use crate::edit::{Emit, Rewritten};
 use crate::reductions::sums::wide_sum;
 use crate::simplify::{combiner, identity, is_identity, scalar_of};
@@ -104,8 +104,11 @@ fn shifted_sums(b: &mut Emit, x: NodeId, (dim, w): (usize, &WindowDim), op: Bina
     b.slice_dim(done, dim, 0, full, w.stride)
 }
 
-/// Points of a window from which on it is put together of spans, times the distance of windows.
+/// Points of a window along lanes from which on it is put together of spans.
 const LONG: u64 = 8;
+/// Points beyond which windows of any computation are, times the distance of windows: up to a block of XLA's running reductions all are
+/// combined one after the other, as results of few bits tell.
+const LONG_OF_ANY: u64 = BLOCK;
 
 /// Long windows of any computation along the last dimension that they have, and the rest as it is.
 pub(super) fn by_spans(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
@@ -116,7 +119,7 @@ pub(super) fn by_spans(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
     let Some(dim) = window.iter().rposition(|w| *w != WindowDim::TRIVIAL) else { return Ok(None) };
     let w = &window[dim];
     let Some(edges) = Edges::of(b.dims(xs[0])[dim], w) else { return Ok(None) };
-    if w.size < w.stride.saturating_mul(LONG) {
+    if w.size <= w.stride.saturating_mul(LONG_OF_ANY) {
         return Ok(None);
     }
     let mut r = spans(b, xs, (dim, w, edges), body)?;
