@@ -12,7 +12,7 @@ mod walk;
 use crate::edit::{Draft, Emit, reachable, regroup, rewrite};
 use crate::squeeze;
 use region::Region;
-pub use region::Room;
+pub use region::{LARGE, Room};
 use std::collections::{BTreeMap, BTreeSet};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, DotDims, Module, Node, NodeId, Op, Shape, SliceDim};

@@ -14,7 +14,7 @@ use systole_hlo::graph::{Computation, Literal, NodeId, Op};
 use systole_isa::Layout;
 
 /// Arrays that take more than this part of vector memory do not stay there.
-const LARGE: (u64, u64) = (2, 5);
+pub const LARGE: (u64, u64) = (2, 5);
 /// Arrays of at most one part in so many of vector memory are cut anywhere: what that costs is little.
 const SMALL: u64 = 64;
 /// Arrays of more than one part in so many of vector memory lead a region that reaches far from one operation to the next.

@@ -6,6 +6,7 @@ use crate::edit::{Emit, Rewritten};
 use crate::make::inverse;
 use crate::reductions::sums::wide_sum;
 use crate::simplify::{combiner, is_identity, scalar_of};
+use crate::strips::LARGE;
 use std::collections::BTreeSet;
 use systole_hlo::graph::{ArrayShape, Binary, Family, NodeId, PadDim, WindowDim};
 use systole_isa::Layout;
@@ -17,8 +18,7 @@ pub(super) const BESIDE: u64 = 1024;
 /// Elements that windows reduce as they are; the second of arrays that fill no register, where turns of a loop wait for each other.
 const FEW: u64 = 4;
 const FEW_OF_FEW: u64 = 8;
-/// Part of vector memory beyond which an array does not stay there, and operations above a scan that are looked at.
-const LARGE: (u64, u64) = (2, 5);
+/// Operations above a scan that are looked at.
 const LOOKED: usize = 64;
 
 /// A windowed reduction whose windows are all prefixes (or all suffixes) of one dimension.
