@@ -207,6 +207,13 @@ impl Emit<'_> {
         self.emit(Op::Pad { dims: dims.to_vec() }, &[x, value], shape)
     }
 
+    /// An array with so many more elements before and behind those of one dimension; less of them where a number is negative.
+    pub fn pad_dim(&mut self, x: NodeId, value: NodeId, dim: usize, (low, high): (i64, i64)) -> NodeId {
+        let mut dims = vec![PadDim { low: 0, high: 0, interior: 0 }; self.rank(x)];
+        dims[dim] = PadDim { low, high, interior: 0 };
+        self.pad(x, value, &dims)
+    }
+
     /// Rows of a table `[count, width..]` by an array of indices `[n]`: `[n, width..]`, in the gather's canonical form.
     pub fn gather_rows(&mut self, table: NodeId, index: NodeId, indices_are_sorted: bool) -> NodeId {
         let width = self.dims(table)[1..].to_vec();

@@ -28,18 +28,17 @@ const BLOCK: u64 = 16;
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], chip: &Facts) -> Rewritten {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
-    lowered(b, Windows { xs, inits, window, body: *body, vmem: chip.vmem_bytes, tile: chip.tile }).map(Some)
+    lowered(b, Windows { xs, inits, window, body: *body, chip }).map(Some)
 }
 
-/// A windowed reduction, for a chip of `vmem` bytes of vector memory and so many sublanes and lanes.
+/// A windowed reduction, for a chip.
 #[derive(Clone, Copy)]
 struct Windows<'a> {
     xs: &'a [NodeId],
     inits: &'a [NodeId],
     window: &'a [WindowDim],
     body: CompId,
-    vmem: u64,
-    tile: (u32, u32),
+    chip: &'a Facts,
 }
 
 /// Whether one array is reduced by one operation that has a value which changes nothing.
@@ -121,12 +120,12 @@ fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
 /// Long rows, all of which together are too much for vector memory, end where a register does: then strips of them come one
 /// after the other.
 fn whole_lanes(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
-    let Windows { xs, inits, window, vmem, .. } = whole;
+    let Windows { xs, inits, window, chip, .. } = whole;
     let dims = b.dims(xs[0]).to_vec();
     let Some(last) = dims.len().checked_sub(1) else { return Ok(None) };
     let first = window.iter().position(|w| *w != WindowDim::TRIVIAL).unwrap_or(last);
     let rows = dims[first..last].iter().product::<u64>().next_multiple_of(ROWS);
-    let small = rows.saturating_mul(dims[last]).saturating_mul(4) <= vmem / 2;
+    let small = rows.saturating_mul(dims[last]).saturating_mul(4) <= chip.vmem_bytes / 2;
     if first == last || window[last] != WindowDim::TRIVIAL || small {
         return Ok(None);
     }

@@ -9,7 +9,7 @@ use super::scan::{BESIDE, MANY_LINES};
 use crate::edit::Emit;
 use crate::make::inverse;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, CompId, NodeId, PadDim, WindowDim};
+use systole_hlo::graph::{Binary, CompId, NodeId, WindowDim};
 
 /// Elements of a line, of which all blocks' totals are a block again.
 const LINE: u64 = BLOCK * BLOCK;
@@ -54,17 +54,13 @@ impl Running<'_> {
     /// Results without their own element: from the initial value on, and not the last one.
     fn exclusive(self, b: &mut Emit, xs: &[NodeId], dim: usize) -> Vec<NodeId> {
         let (low, high) = if self.reverse { (-1, 1) } else { (1, -1) };
-        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(xs[0])];
-        pads[dim] = PadDim { low, high, interior: 0 };
-        xs.iter().zip(self.inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect()
+        xs.iter().zip(self.inits).map(|(&x, &init)| b.pad_dim(x, init, dim, (low, high))).collect()
     }
 
     /// Arrays with so many more elements at the end of a dimension that is behind the others.
     fn filled(self, b: &mut Emit, xs: &[NodeId], dim: usize, fill: u64) -> Vec<NodeId> {
-        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(xs[0])];
         let (low, high) = if self.reverse { (fill as i64, 0) } else { (0, fill as i64) };
-        pads[dim] = PadDim { low, high, interior: 0 };
-        xs.iter().zip(self.inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect()
+        xs.iter().zip(self.inits).map(|(&x, &init)| b.pad_dim(x, init, dim, (low, high))).collect()
     }
 
     /// The first `n` elements of [`Running::filled`] arrays.
@@ -195,12 +191,10 @@ impl Running<'_> {
     fn by_windows(self, b: &mut Emit, x: NodeId, dim: usize) -> (Vec<NodeId>, Vec<NodeId>) {
         let n = b.dims(x)[dim];
         let before = n as i64 - 1;
-        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(x)];
-        let (low, high) = if self.reverse { (0, before) } else { (before, 0) };
-        pads[dim] = PadDim { low, high, interior: 0 };
+        let edges = if self.reverse { (0, before) } else { (before, 0) };
         let mut window = vec![WindowDim::TRIVIAL; b.rank(x)];
         window[dim] = WindowDim { size: n, ..WindowDim::TRIVIAL };
-        let x = b.pad(x, self.inits[0], &pads);
+        let x = b.pad_dim(x, self.inits[0], dim, edges);
         let scan = b.reduce_window(&[x], self.inits, &window, self.body);
         let edge = if self.reverse { 0 } else { n - 1 };
         let total = b.slice_dim(scan, dim, edge, edge + 1, 1);

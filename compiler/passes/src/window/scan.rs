@@ -8,7 +8,7 @@ use crate::reductions::sums::wide_sum;
 use crate::simplify::{combiner, is_identity, scalar_of};
 use crate::strips::LARGE;
 use std::collections::BTreeSet;
-use systole_hlo::graph::{ArrayShape, Binary, Family, NodeId, PadDim, WindowDim};
+use systole_hlo::graph::{ArrayShape, Binary, Family, NodeId, WindowDim};
 use systole_isa::Layout;
 
 /// Scans along the last dimension from which on they are made along rows, with the dimension first.
@@ -86,11 +86,10 @@ impl Scan {
             let done = self.by_distances(b, x, init, op);
             return Ok(Some(if self.exclusive { self.shifted(b, done, init) } else { done }));
         }
-        let pad = |low: i64, high: i64| self.pad(low, high);
         let lines = n.div_ceil(LINE);
         let lead = &dims[..self.dim];
         let fill = (lines * LINE - n) as i64;
-        let filled = b.pad(x, init, &along(dims.len(), pad(0, fill)));
+        let filled = b.pad_dim(x, init, self.dim, self.edges(0, fill));
         let scan = b.reshape(filled, &[lead, &[lines, LINE]].concat());
         let rank = dims.len() + 1;
         // Many lines are scanned beside each other, an element of each after the other.
@@ -110,10 +109,10 @@ impl Scan {
         let totals = b.reshape(totals, &[lead, &[lines]].concat());
         // The totals before each line, and after it in a reversed scan.
         let mut window = vec![WindowDim::TRIVIAL; dims.len()];
-        let reach = pad(lines as i64 - 1, 0);
-        window[self.dim] = WindowDim { size: lines, pad_low: reach.low, pad_high: reach.high, ..WindowDim::TRIVIAL };
+        let (pad_low, pad_high) = self.edges(lines as i64 - 1, 0);
+        window[self.dim] = WindowDim { size: lines, pad_low, pad_high, ..WindowDim::TRIVIAL };
         let before = lowered(b, Windows { xs: &[totals], window: &window, ..whole })?;
-        let before = b.pad(before, init, &along(dims.len(), pad(1, -1)));
+        let before = b.pad_dim(before, init, self.dim, self.edges(1, -1));
         let place = if many { 0 } else { rank - 1 };
         let map: Vec<usize> = (0..rank).filter(|&d| d != place).collect();
         let tiled = b.dims(scan).to_vec();
@@ -131,35 +130,30 @@ impl Scan {
         let (mut scan, mut distance) = (x, 1);
         let rank = b.rank(x);
         while distance < b.dims(x)[rank - 1] as i64 {
-            let before = b.pad(scan, init, &along(rank, self.pad(distance, -distance)));
+            let before = b.pad_dim(scan, init, rank - 1, self.edges(distance, -distance));
             scan = b.binary(op, before, scan);
             distance *= 2;
         }
         scan
     }
 
-    /// Edges of a dimension: before what is scanned, and behind it.
-    fn pad(&self, low: i64, high: i64) -> PadDim {
-        if self.reverse { PadDim { low: high, high: low, interior: 0 } } else { PadDim { low, high, interior: 0 } }
+    /// Edges of a dimension, low and high: before what is scanned, and behind it.
+    fn edges(&self, before: i64, behind: i64) -> (i64, i64) {
+        if self.reverse { (behind, before) } else { (before, behind) }
     }
 
     /// An inclusive scan with the initial value before it.
     fn shifted(&self, b: &mut Emit, x: NodeId, init: NodeId) -> NodeId {
-        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(x)];
-        pads[self.dim] = if self.reverse {
-            PadDim { low: 0, high: 1, interior: 0 }
-        } else {
-            PadDim { low: 1, high: 0, interior: 0 }
-        };
-        b.pad(x, init, &pads)
+        b.pad_dim(x, init, self.dim, if self.reverse { (0, 1) } else { (1, 0) })
     }
 }
 
 /// Whether what is scanned is made of an array that does not stay in vector memory by operations that are done strip by strip: a loop
 /// would end such a chain.
 fn is_of_strips(b: &Emit, whole: Windows<'_>) -> bool {
-    let bytes = |a: &ArrayShape| Layout::row_major(a.dtype, &a.dims, whole.tile.0, whole.tile.1).bytes();
-    let large = |id: NodeId| b.shape(id).as_array().is_some_and(|a| bytes(a) > whole.vmem / LARGE.1 * LARGE.0);
+    let bytes = |a: &ArrayShape| Layout::row_major(a.dtype, &a.dims, whole.chip.tile.0, whole.chip.tile.1).bytes();
+    let large =
+        |id: NodeId| b.shape(id).as_array().is_some_and(|a| bytes(a) > whole.chip.vmem_bytes / LARGE.1 * LARGE.0);
     let mut open = whole.xs.to_vec();
     let mut seen = BTreeSet::new();
     while let Some(id) = open.pop().filter(|_| seen.len() < LOOKED) {
@@ -177,13 +171,6 @@ fn is_of_strips(b: &Emit, whole: Windows<'_>) -> bool {
 }
 
 /// Whether an initial value changes nothing.
-fn starts_idle(b: &Emit, op: Binary, init: NodeId) -> bool {
+pub(super) fn starts_idle(b: &Emit, op: Binary, init: NodeId) -> bool {
     scalar_of(b, init).is_some_and(|l| is_identity(op, l))
-}
-
-/// Edges of the last dimension.
-fn along(rank: usize, p: PadDim) -> Vec<PadDim> {
-    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; rank];
-    pads[rank - 1] = p;
-    pads
 }

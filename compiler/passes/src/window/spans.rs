@@ -1,9 +1,10 @@
 //! Windows by doubling distances: what lies in spans of one, two, four elements and so on, of which windows are put together.
 
+use super::scan::starts_idle;
 use super::{BLOCK, LARGE, NARROW_WINDOW, Windows, is_plain, lowered};
 use crate::edit::{Emit, Rewritten};
 use crate::reductions::sums::wide_sum;
-use crate::simplify::{combiner, identity, is_identity, scalar_of};
+use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Direction, NodeId, PadDim, WindowDim};
 use systole_isa::DType;
@@ -28,7 +29,7 @@ pub(super) fn doubled(b: &mut Emit, whole: Windows<'_>, dim: usize) -> Rewritten
         r
     };
     let init = b.convert(init, wide);
-    let r = if scalar_of(b, init).is_some_and(|l| is_identity(op, l)) { r } else { b.binary(op, init, r) };
+    let r = if starts_idle(b, op, init) { r } else { b.binary(op, init, r) };
     Ok(Some(b.convert(r, from)))
 }
 
@@ -65,7 +66,7 @@ pub fn by_shifts(b: &mut Emit, x: NodeId, init: NodeId, window: &[WindowDim], bo
     for (dim, w) in window.iter().enumerate().filter(|(_, w)| **w != WindowDim::TRIVIAL) {
         r = shifted_sums(b, r, (dim, w), op, neutral);
     }
-    Some(if scalar_of(b, init).is_some_and(|l| is_identity(op, l)) { r } else { b.binary(op, init, r) })
+    Some(if starts_idle(b, op, init) { r } else { b.binary(op, init, r) })
 }
 
 /// Windows along a dimension, reduced by doubling distances.
@@ -167,11 +168,9 @@ fn spans(
     (dim, w, edges): (usize, &WindowDim, Edges),
     body: CompId,
 ) -> Result<Vec<NodeId>, CompileError> {
-    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(xs[0])];
-    pads[dim] = PadDim { low: w.pad_low, high: w.pad_high, interior: 0 };
     let pad = |b: &mut Emit, x| {
         let zero = b.scalar(b.dtype(x), 0.0);
-        b.pad(x, zero, &pads)
+        b.pad_dim(x, zero, dim, (w.pad_low, w.pad_high))
     };
     let whole: Vec<NodeId> = xs.iter().map(|&x| pad(b, x)).collect();
     let mut all = Spans { parts: whole, length: 1 };

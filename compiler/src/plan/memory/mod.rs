@@ -200,7 +200,6 @@ impl<'a> Memory<'a> {
     /// Buffers that keep their place in HBM to the end: those that the host fills, and those that other devices reach, whose
     /// time this device does not know.
     pub fn keep(&mut self, plan: &Draft) {
-        self.few = plan.few_aside;
         for (i, b) in plan.buffers.iter().enumerate() {
             self.places[i].granule_kept = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         }
