@@ -9,7 +9,8 @@
 //! each: single elements, found by permutations of lanes. Where tables are so long that this costs more than to fetch a
 //! row for each, rows of [`LINE`] elements are gathered, and one element of each is kept.
 
-mod known;
+pub mod fixed;
+pub mod known;
 pub mod own;
 
 use super::index::as_s32;
@@ -84,10 +85,10 @@ pub fn lower(
     operands: &[NodeId],
     options: &PassOptions,
 ) -> Result<NodeId, CompileError> {
-    let (x, indices) = (operands[0], operands[1]);
     let to = array(&node.shape);
+    let (x, indices, map) = cut_where_fixed(b, operands[0], operands[1], g);
     let dims = b.dims(x).to_vec();
-    let (map, indices) = own::batched(b, &g.map, indices, &dims);
+    let (map, indices) = own::batched(b, &map, indices, &dims);
     let g = &Gather { map, ..g.clone() };
     let (mut indexed, batch) = index_arrays(b, indices, &g.map);
     // A slice as long as its dimension starts at 0.
@@ -116,6 +117,18 @@ pub fn lower(
     let rest = (0..to.rank()).filter(|d| !g.map.window.contains(d));
     let place: Vec<usize> = rest.chain(g.map.window.iter().copied()).collect();
     Ok(b.transpose(ordered, &inverse(&place)))
+}
+
+/// The operand cut where the start of all slices is the same, with the other starts and their dimension numbers.
+fn cut_where_fixed(b: &mut Emit, x: NodeId, indices: NodeId, g: &Gather) -> (NodeId, NodeId, IndexMap) {
+    let Some(f) = fixed::apart(b, &g.map, indices, |_, _| true) else { return (x, indices, g.map.clone()) };
+    let mut cut = whole(b.dims(x));
+    for (d, at) in f.starts {
+        let size = g.slice_sizes[d];
+        cut[d].start = at.clamp(0, (cut[d].limit - size) as i64) as u64;
+        cut[d].limit = cut[d].start + size;
+    }
+    (b.slice(x, &cut), f.indices, f.map)
 }
 
 /// Bytes of a slice of several dimensions that is copied as it lies: as a row of a table it would be laid out anew, and the

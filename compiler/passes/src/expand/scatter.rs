@@ -4,11 +4,13 @@
 //! `update_window_dims={1..}`, `inserted_window_dims={0}`, `scatter_dims_to_operand_dims={0}`, `index_vector_dim=1`. Other
 //! windows are read, combined and written back one after the other, in a loop if there are many.
 
-use super::gather::{Indexed, index_arrays, linear, own};
+mod known;
+
+use super::gather::{Indexed, fixed, index_arrays, linear, own};
 use super::index::as_s32;
 use super::packed;
 use crate::edit::Emit;
-use crate::make::{inverse, one_or_tuple};
+use crate::make::{inverse, one_or_tuple, whole};
 use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Direction, IndexMap, NodeId, Op, Scatter, Shape};
@@ -39,37 +41,81 @@ struct Windows {
 pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId], tile: (u32, u32)) -> Result<NodeId, CompileError> {
     let count = (operands.len() - 1) / 2;
     let (inputs, indices) = (&operands[..count], operands[count]);
+    let results = scattered(b, s, inputs, (indices, &operands[count + 1..]), tile)?;
+    Ok(if count == 1 { results[0] } else { b.tuple(&results) })
+}
+
+/// The operands with their updates.
+fn scattered(
+    b: &mut Emit,
+    s: &Scatter,
+    inputs: &[NodeId],
+    (indices, updates): (NodeId, &[NodeId]),
+    tile: (u32, u32),
+) -> Result<Vec<NodeId>, CompileError> {
+    if let Some(done) = known::lower(b, s, inputs, indices, updates)? {
+        return Ok(done);
+    }
     let dims = b.dims(inputs[0]).to_vec();
+    let sizes = window_sizes(b, s, updates[0], dims.len());
+    let within = |d: usize, at: i64| at >= 0 && at as u64 + sizes[d] <= dims[d];
+    if let Some(f) = fixed::apart(b, &s.map, indices, within) {
+        return in_part(b, s, inputs, (f, updates), tile);
+    }
     let (map, indices) = own::batched(b, &s.map, indices, &dims);
     let s = &Scatter { map, ..s.clone() };
-    let w = windows(b, s, inputs[0], indices, &operands[count + 1..]);
+    let w = windows(b, s, inputs[0], indices, updates);
     if w.n == 0 {
-        return Ok(if count == 1 { inputs[0] } else { b.tuple(inputs) });
+        return Ok(inputs.to_vec());
     }
     let is_row = |d: usize| {
         let index = w.indexed.iter().any(|i| i.dim == d);
         w.sizes[d] == if index { 1 } else { dims[d] }
     };
-    let results = if let Some(done) = by_comparison(b, s, inputs, &w)? {
-        done
-    } else if let Some(done) = counted(b, s, inputs, &w) {
-        vec![done]
-    } else if (0..dims.len()).all(is_row) {
-        rows(b, s, inputs, (&w, tile))
-    } else {
-        dynamic(b, s, inputs, &w)?
-    };
-    Ok(if count == 1 { results[0] } else { b.tuple(&results) })
+    if let Some(done) = by_comparison(b, s, inputs, &w)? {
+        return Ok(done);
+    }
+    if let Some(done) = counted(b, s, inputs, &w) {
+        return Ok(vec![done]);
+    }
+    if (0..dims.len()).all(is_row) { Ok(rows(b, s, inputs, (&w, tile))) } else { dynamic(b, s, inputs, &w) }
+}
+
+/// Scatters into the part of the operands that the known starts name.
+fn in_part(
+    b: &mut Emit,
+    s: &Scatter,
+    inputs: &[NodeId],
+    (f, updates): (fixed::Fixed, &[NodeId]),
+    tile: (u32, u32),
+) -> Result<Vec<NodeId>, CompileError> {
+    let dims = b.dims(inputs[0]).to_vec();
+    let sizes = window_sizes(b, s, updates[0], dims.len());
+    let mut cut = whole(&dims);
+    for &(d, at) in &f.starts {
+        (cut[d].start, cut[d].limit) = (at as u64, at as u64 + sizes[d]);
+    }
+    let parts: Vec<NodeId> = inputs.iter().map(|&x| b.slice(x, &cut)).collect();
+    let s = &Scatter { map: f.map, ..s.clone() };
+    let done = scattered(b, s, &parts, (f.indices, updates), tile)?;
+    let starts: Vec<NodeId> = cut.iter().map(|c| b.index(c.start as i64)).collect();
+    Ok(inputs.iter().zip(done).map(|(&x, part)| b.dynamic_update_slice(x, part, &starts)).collect())
+}
+
+/// Sizes of a window in the operand's dimensions.
+fn window_sizes(b: &Emit, s: &Scatter, update: NodeId, rank: usize) -> Vec<u64> {
+    let mut sizes = vec![1; rank];
+    for (d, &u) in (0..rank).filter(|&d| !s.map.lacks(d)).zip(&s.map.window) {
+        sizes[d] = b.dims(update)[u];
+    }
+    sizes
 }
 
 fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[NodeId]) -> Windows {
     let dims = b.dims(x).to_vec();
     let (mut indexed, batch) = index_arrays(b, indices, &s.map);
     let n: u64 = batch.iter().product();
-    let mut sizes = vec![1; dims.len()];
-    for (d, &u) in (0..dims.len()).filter(|&d| !s.map.lacks(d)).zip(&s.map.window) {
-        sizes[d] = b.dims(updates[0])[u];
-    }
+    let sizes = window_sizes(b, s, updates[0], dims.len());
     let mut valid = b.splat(DType::Pred, &[n], 1.0);
     for i in &mut indexed {
         let narrow = b.dtype(i.index).bits() < 32;

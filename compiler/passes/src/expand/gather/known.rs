@@ -166,7 +166,7 @@ fn frames(
 }
 
 /// Operations that are looked at to find the places.
-pub(super) const MOST_NODES: u32 = 64;
+pub const MOST_NODES: u32 = 64;
 /// Offsets and steps at most.
 const LARGEST: i64 = 1 << 40;
 /// Elements of a constant that are looked at.
@@ -174,13 +174,13 @@ const MOST_ELEMENTS: usize = 1 << 22;
 
 /// Integers that advance by a constant step along each dimension of their array (0 along those of size 1).
 #[derive(Clone, Debug)]
-pub(super) struct Places {
-    pub(super) offset: i64,
-    pub(super) step: Vec<i64>,
+pub struct Places {
+    pub offset: i64,
+    pub step: Vec<i64>,
 }
 
 impl Places {
-    pub(super) fn range(&self, dims: &[u64]) -> (i64, i64) {
+    pub fn range(&self, dims: &[u64]) -> (i64, i64) {
         let ends = self.step.iter().zip(dims).map(|(&s, &n)| s.saturating_mul(n as i64 - 1));
         let add = i64::saturating_add;
         ends.fold((self.offset, self.offset), |(low, high), e| (add(low, e.min(0)), add(high, e.max(0))))
@@ -188,7 +188,7 @@ impl Places {
 
     /// Those of an array of integers, if it is one and nothing overflows on the way.
     #[allow(clippy::wildcard_enum_match_arm, reason = "what is not listed is not followed")]
-    pub(super) fn of(b: &Emit, x: NodeId, left: &mut u32) -> Option<Places> {
+    pub fn of(b: &Emit, x: NodeId, left: &mut u32) -> Option<Places> {
         *left = left.checked_sub(1)?;
         let dims = b.dims(x).to_vec();
         let (least, most) = integer_range(b.dtype(x))?;

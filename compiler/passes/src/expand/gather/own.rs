@@ -55,7 +55,7 @@ fn batching(b: &mut Emit, map: &IndexMap, indices: NodeId, dims: &[u64]) -> Opti
 }
 
 /// One index of each vector, `[.., 1, ..]`: what was put beside others, as it was before.
-fn column(b: &mut Emit, indices: NodeId, vector_dim: usize, j: u64) -> NodeId {
+pub fn column(b: &mut Emit, indices: NodeId, vector_dim: usize, j: u64) -> NodeId {
     if let Op::Concatenate { dim } = *b.op(indices)
         && dim == vector_dim
     {
