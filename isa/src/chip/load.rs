@@ -3,71 +3,17 @@
 //! A chip file is TOML with the keys of [`super::params`]. With `base = "PRESET"` it states only what differs from a
 //! preset; without, every parameter and every latency class must be there. All mistakes are reported at once.
 
-use super::costs::{self, Costs};
+use super::ChipConfig;
+use super::costs;
 use super::key::Key;
 use super::params::{self, Value};
 use super::tree::{self, Entry, Node};
-use super::{
-    ChipConfig, CmemConfig, CoreConfig, Dataflow, DmaConfig, HbmConfig, HostConfig, IciConfig, ImemConfig, MxuConfig,
-    Origin, SmemConfig, Timing, TimingTable, VmemConfig,
-};
 use crate::diagnostic::{Diagnostic, Diagnostics, Place};
 use crate::table::Class;
 use toml::de::DeTable;
 
 /// Why a chip description was refused: all mistakes, with their places.
 pub type ChipError = Diagnostics;
-
-/// A chip of zeros, to be filled by the loader.
-fn blank() -> ChipConfig {
-    ChipConfig {
-        name: String::new(),
-        clock_hz: 0.0,
-        cores: 0,
-        cores_per_device: 0,
-        core: CoreConfig::default(),
-        mxu: MxuConfig {
-            count: 0,
-            rows: 0,
-            cols: 0,
-            accumulator_rows: 0,
-            fifo_rows: 0,
-            queue_rows: 0,
-            hop_cells: 1,
-            extra_latency: 0,
-            weight_rows_per_cycle: 0,
-            dataflow: Dataflow::Weight,
-            types: Vec::new(),
-        },
-        vmem: VmemConfig { bytes: 0, read_ports: 0, write_ports: 0, bf16_conversion: 1 },
-        smem: SmemConfig { bytes: 0 },
-        hbm: HbmConfig { bytes: 0, channels: 0, bandwidth: 0.0, efficiency: 0.0, latency_s: 0.0, burst_bytes: 0 },
-        cmem: CmemConfig::default(),
-        dma: DmaConfig {
-            engines: 0,
-            in_flight: 0,
-            descriptor_cycles: 0,
-            issue_cycles: 0,
-            chunks_per_cycle: 0.0,
-            bytes_per_cycle: 0.0,
-        },
-        imem: ImemConfig { bytes: 0 },
-        host: HostConfig { bandwidth: 0.0, latency_s: 0.0 },
-        ici: IciConfig {
-            topology: String::new(),
-            links: 0,
-            link_bandwidth: 0.0,
-            efficiency: 0.0,
-            hop_latency_s: 0.0,
-            flit_bytes: 0,
-            wrap_at: 0,
-            inside_rate: 1.0,
-        },
-        timing: TimingTable(Class::ALL.iter().map(|&c| (c, Timing { latency: 0, interval: 0 })).collect()),
-        costs: Costs::default(),
-        origin: Origin::default(),
-    }
-}
 
 /// What a file may leave out: a chip whose file says nothing of common memory has none.
 const OPTIONAL: &str = "cmem.";
@@ -209,7 +155,7 @@ impl ChipConfig {
     pub(super) fn from_tree(root: &[Entry<'_>], text: &str, file_name: &str) -> Result<ChipConfig, ChipError> {
         let base = base(text, file_name, root).map_err(|d| Diagnostics(vec![d]))?;
         let complete = base.is_some();
-        let chip = base.clone().unwrap_or_else(blank);
+        let chip = base.clone().unwrap_or_default();
         let mut loader =
             Loader { file: file_name, text, chip, seen: Key::none_seen(), path: String::new(), errors: Vec::new() };
         loader.table(root);

@@ -28,8 +28,9 @@ pub use units::Quantity;
 use crate::table::{Class, Slot};
 use serde::{Deserialize, Serialize};
 
-/// A chip, as its TOML file describes it. Field docs give unit and meaning; the file gives each number's source.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A chip, as its TOML file describes it. Field docs give unit and meaning; the file gives each number's source. The default one
+/// has nothing: what a loader begins with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChipConfig {
     /// Name of the chip.
     pub name: String,
@@ -110,7 +111,7 @@ pub struct CoreConfig {
 }
 
 /// Matrix units of a core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MxuConfig {
     /// Matrix units of a core.
     pub count: u32,
@@ -146,10 +147,11 @@ impl MxuConfig {
 }
 
 /// Which operand stays in the array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Dataflow {
     /// The weights stay, rows stream through.
+    #[default]
     Weight,
     /// The sums stay, both operands stream through.
     Output,
@@ -167,7 +169,7 @@ pub struct MxuType {
 }
 
 /// Vector memory of a core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VmemConfig {
     /// Bytes.
     pub bytes: u64,
@@ -180,14 +182,14 @@ pub struct VmemConfig {
 }
 
 /// Scalar memory of a core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SmemConfig {
     /// Bytes.
     pub bytes: u64,
 }
 
 /// HBM of a chip.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HbmConfig {
     /// Bytes.
     pub bytes: u64,
@@ -217,7 +219,7 @@ pub struct CmemConfig {
 }
 
 /// DMA engines of a core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DmaConfig {
     /// Copies that issue requests at once; more queue.
     pub engines: u32,
@@ -234,14 +236,14 @@ pub struct DmaConfig {
 }
 
 /// Instruction memory of a core.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ImemConfig {
     /// Bytes.
     pub bytes: u64,
 }
 
 /// The link to the host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostConfig {
     /// Bytes per second.
     pub bandwidth: f64,
@@ -250,7 +252,7 @@ pub struct HostConfig {
 }
 
 /// The inter-chip interconnect.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IciConfig {
     /// `none`, `ring`, `torus2d`, `torus3d`, `mesh2d`, `mesh3d` or `full`.
     pub topology: String,
@@ -271,7 +273,7 @@ pub struct IciConfig {
 }
 
 /// Cycles of one latency class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Timing {
     /// From issue until the result may be read.
     pub latency: u32,
@@ -283,6 +285,12 @@ pub struct Timing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(Class, Timing)>")]
 pub struct TimingTable(pub Vec<(Class, Timing)>);
+
+impl Default for TimingTable {
+    fn default() -> TimingTable {
+        TimingTable(Class::ALL.iter().map(|&c| (c, Timing::default())).collect())
+    }
+}
 
 impl TryFrom<Vec<(Class, Timing)>> for TimingTable {
     type Error = String;
