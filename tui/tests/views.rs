@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, OnceLock};
 use systole_runtime::profile;
-use systole_tui::app::Help;
+use systole_tui::app::{Help, keys};
 use systole_tui::{App, Data, Depth, Effect, Event, Key, Phase, Theme, View, export, frame, update};
 
 const PROFILE: &[u8] = include_bytes!("data/mlp.sysp");
@@ -67,6 +67,22 @@ fn screens_are_as_recorded() {
     }
     let unseen: Vec<&str> = View::ALL.into_iter().filter(|v| !seen.contains(v)).map(View::name).collect();
     assert!(unseen.is_empty(), "views without a row above: {}", unseen.join(", "));
+}
+
+/// A tab that the screen has no room for can neither be seen nor hit.
+#[test]
+fn tabs_of_all_views_fit_the_least_screen_with_their_keys() {
+    let mut app = app(80, 24);
+    for view in View::ALL {
+        let key = keys::of_view(view).expect("a key").name();
+        press(&mut app, &key);
+        assert_eq!(app.view, view, "`{key}`");
+        let text = screen(&app);
+        let tabs = text.lines().next().unwrap_or("");
+        // Each ends with a space: one that is cut ends where the screen does.
+        assert!(tabs.chars().count() < 80, "no room for all tabs: {tabs}");
+        assert!(tabs.contains(&format!(" {key} ")), "no tab says `{key}`: {tabs}");
+    }
 }
 
 #[test]

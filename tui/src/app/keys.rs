@@ -227,6 +227,11 @@ pub fn action(view: View, key: Key) -> Option<Action> {
     bindings(view).find(|b| b.keys.contains(&key)).map(|b| b.action)
 }
 
+/// The key that shows a view.
+pub fn of_view(view: View) -> Option<Key> {
+    KEYS.iter().find(|b| b.action == Action::Show(view)).and_then(|b| b.keys.first().copied())
+}
+
 /// The rows of a view.
 pub fn bindings(view: View) -> impl Iterator<Item = &'static Binding> {
     KEYS.iter().filter(move |b| b.views.is_empty() || b.views.contains(&view))
@@ -239,7 +244,7 @@ mod tests {
     #[test]
     fn every_view_has_a_key() {
         for view in View::ALL {
-            assert!(KEYS.iter().any(|b| b.action == Action::Show(view)), "no key shows `{}`", view.name());
+            assert!(of_view(view).is_some(), "no key shows `{}`", view.name());
         }
     }
 

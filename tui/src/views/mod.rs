@@ -111,9 +111,10 @@ fn one(app: &App, pen: &mut Pen<'_>) {
 fn tabs(app: &App, pen: &mut Pen<'_>) {
     let mut x = 0;
     let short = pen.width() < 110;
-    for (i, v) in View::ALL.into_iter().enumerate() {
+    for v in View::ALL {
         let name = if short { cut_name(v) } else { v.name() };
-        let label = format!(" {} {name} ", i + 1);
+        let key = keys::of_view(v).map_or(String::new(), keys::Key::name);
+        let label = format!(" {key} {name} ");
         let style =
             if v == app.view { Style::new().add_modifier(Modifier::REVERSED | Modifier::BOLD) } else { Style::new() };
         let end = pen.text(x, 0, &label, style);
@@ -226,9 +227,10 @@ fn bottom(app: &App, pen: &mut Pen<'_>) {
 
 /// The keys of the view, from the key table.
 fn help(app: &App, pen: &mut Pen<'_>) {
-    let tab = |b: &&keys::Binding| matches!(b.action, keys::Action::Show(_));
-    // The views are in the order of their keys: one row says so.
-    let views = format!("1..{}", View::ALL.len());
+    let digit = |k: &keys::Key| matches!(k.code, keys::Code::Char('1'..='9'));
+    let tab = |b: &&keys::Binding| matches!(b.action, keys::Action::Show(_)) && b.keys.iter().any(digit);
+    // The digits are in the order of their views: one row says so. Views behind these have letters, and rows.
+    let views = format!("1..{}", keys::bindings(app.view).filter(tab).count());
     let others = keys::bindings(app.view).filter(|b| !tab(b));
     let others = others.map(|b| (b.keys.iter().map(|k| k.name()).collect::<Vec<_>>().join(" "), b.help));
     let rows: Vec<(String, &str)> = std::iter::once((views, "the views, as the tabs say")).chain(others).collect();
