@@ -25,6 +25,18 @@ pub fn whole(dims: &[u64]) -> Vec<SliceDim> {
     dims.iter().map(|&d| SliceDim { start: 0, limit: d, stride: 1 }).collect()
 }
 
+/// The unsigned integer type of a width in bits.
+pub fn unsigned(bits: u32) -> DType {
+    match bits {
+        2 => DType::U2,
+        4 => DType::U4,
+        8 => DType::U8,
+        16 => DType::U16,
+        32 => DType::U32,
+        _ => DType::U64,
+    }
+}
+
 impl Emit<'_> {
     /// A constant array.
     pub fn constant(&mut self, literal: Literal) -> NodeId {

@@ -1,22 +1,10 @@
 //! Reinterpreting bits between widths, and rounding by random bits.
 
 use crate::edit::Emit;
-use crate::make::array;
+use crate::make::{array, unsigned};
 use systole_hlo::graph::number::max_float;
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Unary};
 use systole_isa::DType;
-
-/// The unsigned integer type of a width in bits.
-pub fn unsigned(bits: u32) -> DType {
-    match bits {
-        2 => DType::U2,
-        4 => DType::U4,
-        8 => DType::U8,
-        16 => DType::U16,
-        32 => DType::U32,
-        _ => DType::U64,
-    }
-}
 
 /// `bitcast-convert` between widths by shifts; `None` for equal widths. Complex numbers are taken apart first.
 pub fn bitcast(b: &mut Emit, n: &Node, x: NodeId) -> Option<NodeId> {

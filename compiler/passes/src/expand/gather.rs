@@ -16,7 +16,7 @@ pub mod own;
 use super::index::as_s32;
 use super::packed;
 use crate::edit::{Emit, Rewritten};
-use crate::make::{array, inverse, whole};
+use crate::make::{array, inverse, unsigned, whole};
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, Gather, IndexMap, Node, NodeId, Op, PadDim, Shape, Unary};
@@ -135,15 +135,15 @@ fn cut_where_fixed(b: &mut Emit, x: NodeId, indices: NodeId, g: &Gather) -> (Nod
 /// table with it.
 const SLAB: u64 = 1 << 18;
 
-/// Slices of that size fit in vector memory so many times, several of them under way.
-const SLABS: u64 = 8;
+/// Slices of that size fit in vector memory so many times, several of them under way; more of them are gathered as rows are.
+const SLABS: (u64, u64) = (8, 64);
 
 /// Whether `n` slices are large, have rows of their own, and are together more than vector memory holds.
 fn are_slabs(b: &Emit, x: NodeId, g: &Gather, (n, vmem): (u64, u64)) -> bool {
     let sizes = &g.slice_sizes;
     let bytes = sizes.iter().product::<u64>() * u64::from(b.dtype(x).bits()).max(8) / 8;
     let rows = sizes.iter().filter(|&&s| s != 1).count() > 1;
-    rows && bytes >= SLAB && bytes.saturating_mul(SLABS) <= vmem && bytes.saturating_mul(n) > vmem
+    rows && bytes >= SLAB && (vmem / SLABS.1 + 1..=vmem / SLABS.0).contains(&bytes) && bytes.saturating_mul(n) > vmem
 }
 
 /// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.
@@ -341,7 +341,7 @@ fn kept(b: &mut Emit, x: NodeId, index: NodeId) -> NodeId {
     let hit = b.compare(Direction::Eq, position, index);
     let whole = |b: &mut Emit, x: NodeId| -> NodeId {
         let dtype = b.dtype(x);
-        let bits = super::bits::unsigned(dtype.bits());
+        let bits = unsigned(dtype.bits());
         let raw = b.bitcast(x, bits);
         let wide = if bits.bits() < 32 { DType::U32 } else { bits };
         let wide = b.convert(raw, wide);
@@ -385,7 +385,7 @@ fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch
     let position = b.iota(DType::S32, &dims, last);
     let hit = b.compare(Direction::Eq, position, index);
     let dtype = b.dtype(x);
-    let bits = super::bits::unsigned(dtype.bits());
+    let bits = unsigned(dtype.bits());
     let raw = b.bitcast(x, bits);
     let wide = b.convert(raw, DType::U32);
     let zero = b.scalar(DType::U32, 0.0);

@@ -1,8 +1,7 @@
 //! Random numbers as integer arithmetic: ThreeFry 2x32 and Philox 4x32, bit for bit XLA's generators.
 
-use super::bits::unsigned;
 use crate::edit::{Emit, base_name};
-use crate::make::{array, whole};
+use crate::make::{array, unsigned, whole};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, RngAlgorithm, RngDistribution, Shape, Unary};
 use systole_isa::DType;

@@ -75,10 +75,10 @@ fn scattered(
     if let Some(done) = by_comparison(b, s, inputs, &w)? {
         return Ok(done);
     }
-    if let Some(done) = counted(b, s, inputs, &w) {
-        return Ok(vec![done]);
+    if !(0..dims.len()).all(is_row) {
+        return dynamic(b, s, inputs, &w);
     }
-    if (0..dims.len()).all(is_row) { Ok(rows(b, s, inputs, (&w, tile))) } else { dynamic(b, s, inputs, &w) }
+    Ok(counted(b, s, inputs, &w).map_or_else(|| rows(b, s, inputs, (&w, tile)), |done| vec![done]))
 }
 
 /// Scatters into the part of the operands that the known starts name.
@@ -191,32 +191,39 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], (w, tile): (&Windows, (u32
         .collect()
 }
 
-/// Few single elements, and many updates (bins of a histogram): for each of them all updates that go to it are combined at once.
-/// A comparison for each place and update takes less than a read and a write for each update.
+/// Few elements, and many updates (bins of a histogram, the gradient of a small table of narrow rows): for each of them all updates that go
+/// to it are combined at once. A comparison for each place and update takes less than a read and a write for each update.
 fn counted(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Option<NodeId> {
     let (&[x], &[update]) = (inputs, &w.updates[..]) else { return None };
     let dims = b.dims(x).to_vec();
     let (places, dtype) = (dims.iter().product::<u64>(), b.dtype(x));
-    let single = w.sizes.iter().all(|&n| n == 1) && s.map.batching.is_empty();
     let most = if w.n < MANY_UPDATES { MOST_PLACES } else { MOST_PLACES_OF_MANY };
     let few = (2..=most).contains(&places) && w.n >= places.max(LEAST_UPDATES);
-    if !single || !few || dtype.bits() != 32 || dtype.is_complex() {
+    if !s.map.batching.is_empty() || !few || dtype.bits() != 32 || dtype.is_complex() || w.indexed.is_empty() {
         return None;
     }
     let op = combiner(b, s.body)?;
     let neutral = identity(op, dtype)?;
-    let place = linear(b, &w.indexed, &dims, w.n);
+    let row = linear(b, &w.indexed, &dims, w.n);
     let skipped = b.scalar(DType::S32, -1.0);
-    let place = b.select(w.valid, place, skipped);
-    let all = [places, w.n];
-    let update = b.reshape(update, &[w.n]);
-    let (place, update) = (b.broadcast(place, &[1], &all), b.broadcast(update, &[1], &all));
+    let row = b.select(w.valid, row, skipped);
+    let front: Vec<usize> = w.indexed.iter().map(|i| i.dim).collect();
+    let order: Vec<usize> = front.iter().copied().chain((0..dims.len()).filter(|d| !front.contains(d))).collect();
+    let rows: u64 = front.iter().map(|&d| dims[d]).product();
+    let width = places / rows;
+    // Rows, elements of a row, updates along lanes.
+    let all = [rows, width, w.n];
+    let update = b.reshape(update, &[w.n, width]);
+    let update = b.transpose(update, &[1, 0]);
+    let (row, update) = (b.broadcast(row, &[2], &all), b.broadcast(update, &[1, 2], &all));
     let own = b.iota(DType::S32, &all, 0);
-    let hit = b.compare(Direction::Eq, own, place);
+    let hit = b.compare(Direction::Eq, own, row);
     let other = b.splat(dtype, &all, neutral);
     let hits = b.select(hit, update, other);
-    let combined = b.reduce(hits, op, neutral, &[1]);
-    let combined = b.reshape(combined, &dims);
+    let combined = b.reduce(hits, op, neutral, &[2]);
+    let moved: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
+    let combined = b.reshape(combined, &moved);
+    let combined = b.transpose(combined, &inverse(&order));
     Some(b.binary(op, x, combined))
 }
 

@@ -2,7 +2,7 @@
 
 use super::fold::{number, scalar_of, splat_number};
 use crate::edit::Emit;
-use crate::make::array;
+use crate::make::{array, unsigned};
 use systole_hlo::graph::{Binary, Direction, Literal, NodeId, Op, Shape, Unary};
 use systole_isa::DType;
 
@@ -115,6 +115,10 @@ fn by_number(b: &mut Emit, op: Binary, x: NodeId, y: NodeId, v: f64, exact: bool
             let by = reciprocal(dtype, v)?;
             b.draft.fire("divide-number").then(|| divided(b, x, by))
         }
+        Binary::Rem if dtype.is_float() => {
+            let (by, _) = reciprocal(dtype, v.abs()).filter(|&(_, exact)| exact)?;
+            b.draft.fire("remainder-power-of-two").then(|| remainder(b, x, v.abs(), by))
+        }
         Binary::Max if v == f64::NEG_INFINITY && dtype.is_float() => b.draft.fire("maximum-lowest").then_some(x),
         Binary::Min if v == f64::INFINITY && dtype.is_float() => b.draft.fire("minimum-highest").then_some(x),
         Binary::Pow if dtype.is_float() => power(b, x, v),
@@ -146,6 +150,32 @@ fn divided(b: &mut Emit, x: NodeId, (inverse, exact): (f64, bool)) -> NodeId {
     let wide = b.convert(x, DType::F32);
     let product = b.with(Binary::Mul, wide, inverse);
     b.convert(product, dtype)
+}
+
+/// The remainder of `x` by a power of two, whose reciprocal is `by`, with x's sign: all steps are exact.
+#[allow(clippy::wildcard_enum_match_arm, reason = "every other float has no more digits than f32, and its range")]
+fn remainder(b: &mut Emit, x: NodeId, power: f64, by: f64) -> NodeId {
+    let (dtype, dims) = (b.dtype(x), b.dims(x).to_vec());
+    let size = b.unary(Unary::Abs, x);
+    let quotient = b.with(Binary::Mul, size, by);
+    let quotient = b.unary(Unary::Floor, quotient);
+    let whole = b.with(Binary::Mul, quotient, power);
+    let rest = b.sub(size, whole);
+    // Numbers this large are multiples of the power; infinities and NaN leave NaN.
+    let digits = match dtype {
+        DType::F16 => 11,
+        DType::F64 => 53,
+        _ => 24,
+    };
+    let limit = b.splat(dtype, &dims, power * 2f64.powi(digits));
+    let below = b.compare(Direction::Lt, size, limit);
+    let nothing = b.sub(size, size);
+    let rest = b.select(below, rest, nothing);
+    let bits = unsigned(dtype.bits());
+    let (rest, sign) = (b.bitcast(rest, bits), b.bitcast(x, bits));
+    let sign = b.with(Binary::And, sign, 2f64.powi(dtype.bits() as i32 - 1));
+    let signed = b.or(rest, sign);
+    b.bitcast(signed, dtype)
 }
 
 fn power(b: &mut Emit, x: NodeId, v: f64) -> Option<NodeId> {

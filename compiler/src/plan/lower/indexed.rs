@@ -7,13 +7,16 @@ use super::{Lower, Region, Val};
 use crate::plan::fuse::scalar_body;
 use crate::plan::spec::KernelSpec;
 use crate::plan::step::{Arg, BufferKind, SplitPart, Step, Unit, Use};
-use crate::plan::view::{Form, View};
+use crate::plan::view::{Form, View, layout_of};
 use smallvec::SmallVec;
 use systole_codegen::emit::blocks;
 use systole_codegen::emit::loops::spec::{Access, Body, LaneMap};
-use systole_codegen::emit::rows::{CHUNK, ELEMENT_CYCLES, Far, PERMUTATION_CYCLES, PickSpec, RowsSpec, ScatterSpec};
+use systole_codegen::emit::rows::{
+    CHUNK, ELEMENT_CYCLES, Far, PERMUTATION_CYCLES, PickSpec, RowsSpec, ScatterSpec, can_be_slabs,
+};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{NodeId, Op};
+use systole_isa::DType;
 
 impl<'a> Lower<'a> {
     /// A gather or scatter.
@@ -47,6 +50,7 @@ impl<'a> Lower<'a> {
             planes: table.layout.planes() as u32,
             table_plane: table.layout.plane_rows() as u32,
             rows_plane: rows.layout.plane_rows() as u32,
+            height: 1,
             table_component: table.layout.total_rows() as u32,
             rows_component: rows.layout.total_rows() as u32,
             smem: self.index_words(),
@@ -73,6 +77,9 @@ impl<'a> Lower<'a> {
         {
             return self.pick(r, id);
         }
+        if let Some(done) = self.gather_of_slabs(r, id) {
+            return Ok(done);
+        }
         let table = self.as_rows(r, node.operands[0]);
         let indices = self.lanes(r, node.operands[1]);
         let shape = node.shape.as_array().expect("a gather makes an array").clone();
@@ -91,6 +98,53 @@ impl<'a> Lower<'a> {
         args.extend((!spec.near || far.rows).then_some(Arg::Scratch));
         self.steps.push(Step::Call { kernel, args, op });
         Ok(Val::Array(self.relaid_any(&out, &shape.dims, &node.name)))
+    }
+
+    /// A gather of rows of several dimensions that lie together as they are, copied so: the table is not laid out anew. Rows that are little
+    /// for a copy, or mostly padding, are not.
+    fn gather_of_slabs(&mut self, r: &mut Region<'a>, id: NodeId) -> Option<Val> {
+        /// Bytes of a copy that takes as long as it takes to start one.
+        const LEAST: u64 = 1 << 13;
+        let node = r.comp.node(id);
+        let shape = node.shape.as_array()?.clone();
+        let table = r.comp.node(node.operands[0]).shape.as_array()?.dims.clone();
+        let width: u64 = shape.dims[1..].iter().product();
+        let layout = |dims: &[u64]| layout_of(shape.dtype, dims, Form::Lanes, self.chip);
+        let (own, picked, merged) = (layout(&table), layout(&shape.dims), layout(&[shape.dims[0], width]));
+        let packing = shape.dtype.packing() as u64;
+        let rows = if table.len() > 2 { own.row_strides()[0] } else { 1 };
+        let bytes = rows * own.planes() * self.chip.row_bytes() / packing;
+        let compact = merged.planes() * self.chip.row_bytes() / packing;
+        let worth = rows > 1 && bytes >= LEAST && bytes <= 2 * compact && can_be_slabs(bytes, self.chip);
+        if !worth || !rows.is_multiple_of(packing) || shape.dtype.components() != 1 {
+            return None;
+        }
+        let table = self.lanes(r, node.operands[0]);
+        let table = self.relaid_any(&table, &own.dims, &r.comp.node(node.operands[0]).name.clone());
+        let indices = self.lanes(r, node.operands[1]);
+        let out = self.array(&node.name, shape.dtype, &shape.dims, Form::Lanes);
+        let words = |rows: u64| (rows / packing) as u32;
+        let spec = RowsSpec {
+            dtype: DType::U32,
+            height: words(rows),
+            planes: own.planes() as u32,
+            table_plane: words(own.plane_rows()),
+            rows_plane: words(picked.plane_rows()),
+            table_component: words(own.total_rows()),
+            rows_component: words(picked.total_rows()),
+            ..self.rows_spec(&table, &out, shape.dims[0])
+        };
+        let far = Far { indices: self.streams(indices.buf, false), rows: self.streams(out.buf, self.is_result(r, id)) };
+        let kernel = self.gather_kernel(&spec, far);
+        let op = self.debug_op(r, id, 0.0);
+        let mut args = vec![
+            placed(&table, Use::Read, Unit::Granules),
+            placed(&indices, Use::Read, if far.indices { Unit::Granules } else { Unit::WordRows }),
+            placed(&out, Use::Write, if far.rows { Unit::Granules } else { Unit::WordRows }),
+        ];
+        args.push(Arg::Scratch);
+        self.steps.push(Step::Call { kernel, args, op });
+        Some(Val::Array(out))
     }
 
     /// Whether rows are best moved from their table in vector memory, to which a given one is brought for it: a copy for each row from

@@ -104,10 +104,13 @@ fn sound_product(c: &Contraction, chip: &ChipConfig) -> Check {
 }
 
 fn sound_rows(r: &RowsSpec) -> Check {
-    ensure(r.planes > 0, || "rows without planes".into())?;
+    ensure(r.planes > 0 && r.height > 0, || "rows without planes".into())?;
+    let slabs = r.height == 1 || r.dtype.packing() == 1 && r.dtype.components() == 1 && !r.near && !r.single;
+    ensure(slabs, || "slabs that are no words in HBM".into())?;
     let planes = r.table_plane.max(r.rows_plane).max(1);
     let components = within([(i64::from(r.table_component.max(r.rows_component)), r.dtype.components() as u32)]);
-    counted([within([(i64::from(planes), r.planes)]), components, u64::from(r.count), u64::from(r.first)])
+    let slabs = within([(i64::from(r.height), r.planes)]);
+    counted([within([(i64::from(planes), r.planes)]), slabs, components, u64::from(r.count), u64::from(r.first)])
 }
 
 fn sound_scatter(s: &ScatterSpec) -> Check {

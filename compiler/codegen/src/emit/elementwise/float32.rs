@@ -3,7 +3,7 @@
 use super::{functions, refused};
 use crate::emit::Value;
 use crate::emit::memory::{pack_f8, unpack_f8};
-use crate::kernel::{KernelBuilder, V};
+use crate::kernel::{KernelBuilder, M, V};
 use systole_hlo::graph::Unary;
 use systole_hlo::graph::elementwise::{Arithmetic, BinaryFunction, Rounding, Signs, Test, UnaryKind};
 use systole_isa::{DType, Op};
@@ -11,6 +11,7 @@ use systole_isa::{DType, Op};
 pub(crate) const SIGN: u32 = 0x8000_0000;
 pub(crate) const ABS: u32 = 0x7fff_ffff;
 pub(crate) const INF: u32 = 0x7f80_0000;
+const NAN: u32 = 0x7fc0_0000;
 
 /// Rounds an f32 result to the precision of the type it stands for.
 #[allow(clippy::wildcard_enum_match_arm, reason = "only 8-bit floats are left")]
@@ -96,29 +97,78 @@ pub fn function(b: &mut KernelBuilder, f: BinaryFunction, x: &Value, y: &Value) 
     Value::word(t, round_to(b, r, t))
 }
 
+/// Bits that a step of [`remainder`] takes off the quotient, and steps for the largest of them: exponents of f32 are at most 276 apart,
+/// subnormal numbers with theirs.
+const STEP: u32 = 21;
+const STEPS: u32 = 276 / STEP;
+/// An exponent of up to 276 times this, shifted right by [`PER_STEP_SHIFT`], is its quotient by [`STEP`].
+const PER_STEP: u32 = 391;
+const PER_STEP_SHIFT: u32 = 13;
+
 /// The exact remainder with x's sign (C's `fmod`).
 ///
-/// Works on magnitudes in f64. A step subtracts the rounded quotient times y; the quotient has 53 bits and y 24, so the
-/// difference is exact, and its size drops by 2^52 until it is at most about y/2. The exponents of f32 are at most 254
-/// apart: five steps.
+/// Long division of the significands, both in [1, 2), by as many steps as the exponents are apart. A step takes the rounded quotient times y off
+/// what is left, which is at most 2/3 of y before it is shifted: the quotient, of at most 2^21, is within 3/4 of the true one, and what is
+/// left then is at most 3/4 of y and a multiple of y's last place, so that the multiply-add is exact.
 fn remainder(b: &mut KernelBuilder, x: V, y: V) -> V {
-    let (ax, ay, ny) = (b.and(x, ABS), b.and(y, ABS), b.or(y, SIGN));
-    let mut r = b.def_p(Op::PCvtF32, &[ax.into()]);
-    let py = b.def_p(Op::PCvtF32, &[ay.into()]);
-    let pn = b.def_p(Op::PCvtF32, &[ny.into()]);
-    for _ in 0..5 {
-        let q = b.divd(r, pn);
-        let n = b.p1(Op::PRneD, q);
-        r = b.fmad(n, py, r);
+    let (ax, ay) = (b.and(x, ABS), b.and(y, ABS));
+    let (mx, ex, _) = significand(b, ax);
+    let (my, ey, small) = significand(b, ay);
+    let one = b.reg(1.0);
+    let inverse = b.div(one, my);
+    let inverse = b.xor(inverse, SIGN);
+    let apart = b.subi(ex, ey);
+    let whole = b.muli(apart, PER_STEP);
+    let whole = b.shr(whole, PER_STEP_SHIFT);
+    let in_steps = b.muli(whole, STEP);
+    let rest = b.subi(apart, in_steps);
+    let rest = b.shl(rest, 23);
+    let mut left = b.addi(mx, rest);
+    for step in 0..=STEPS {
+        if step > 0 {
+            let more = b.test(Op::VLtS, step - 1, whole);
+            let scale = b.sel(more, (1u32 << STEP) as f32, 1.0);
+            left = b.mul(left, scale);
+        }
+        let q = b.mul(left, inverse);
+        let q = b.v1(Op::VRneF, q);
+        left = b.fma(q, my, left);
     }
-    let negative = b.ptest(Op::PLtD, r, 0.0);
-    let up = b.addd(r, py);
-    let (low, high) = (b.def_v(Op::PCvtToF32, &[r.into()]), b.def_v(Op::PCvtToF32, &[up.into()]));
-    let r = b.sel(negative, high, low);
-    let (r, s) = (b.and(r, ABS), b.and(x, SIGN));
+    let negative = b.test(Op::VLtF, left, 0.0);
+    let up = b.add(left, my);
+    let r = b.sel(negative, up, left);
+    // Times what y's significand was divided by.
+    let less = b.sel(small, SUBNORMAL_EXPONENT, 0u32);
+    let scale = b.addi(ey, less);
+    let scale = b.shl(scale, 23);
+    let r = b.mul(r, scale);
+    let lower = b.mul(r, 1.0 / SUBNORMAL);
+    let r = b.sel(small, lower, r);
+    // A smaller x is its own remainder; what is not finite has none, nor has anything by zero.
+    let own = b.test(Op::VLtS, ax, ay);
+    let r = b.sel(own, ax, r);
+    let s = b.and(x, SIGN);
     let r = b.or(r, s);
-    // A finite x is its own remainder by an infinity.
-    let (xf, yi) = (b.test(Op::VLtS, ax, INF), b.test(Op::VEqI, ay, INF));
-    let own = b.m_and(xf, yi);
-    b.sel(own, x, r)
+    let (xf, yn) = (b.test(Op::VLtS, ax, INF), b.test(Op::VLtS, INF, ay));
+    let y0 = b.test(Op::VEqI, ay, 0u32);
+    let none = b.m_not(xf);
+    let none = b.m_or(none, yn);
+    let none = b.m_or(none, y0);
+    b.sel(none, NAN, r)
+}
+
+/// What a subnormal number is multiplied by to be a normal one, and the exponent of that.
+const SUBNORMAL: f32 = (1u32 << SUBNORMAL_EXPONENT) as f32;
+const SUBNORMAL_EXPONENT: u32 = 24;
+
+/// The significand of a magnitude, in [1, 2), its biased exponent, and whether it is subnormal.
+fn significand(b: &mut KernelBuilder, a: V) -> (V, V, M) {
+    let small = b.test(Op::VLtS, a, 1u32 << 23);
+    let up = b.mul(a, SUBNORMAL);
+    let a = b.sel(small, up, a);
+    let exponent = b.shr(a, 23);
+    let less = b.sel(small, SUBNORMAL_EXPONENT, 0u32);
+    let exponent = b.subi(exponent, less);
+    let s = b.and(a, (1u32 << 23) - 1);
+    (b.or(s, 1.0f32.to_bits()), exponent, small)
 }

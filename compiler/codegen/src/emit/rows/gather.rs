@@ -2,7 +2,8 @@
 //!
 //! Indices come to scalar memory a chunk at a time, the next chunk's while this one's rows are asked for; the rows of a chunk
 //! are copied all at once, and once half of them are asked for those of the chunk before are put where they belong. Rows of 32-bit
-//! words land in place; narrower ones share words with their neighbours and are put there by the vector unit.
+//! words land in place; narrower ones share words with their neighbours and are put there by the vector unit. Slabs of several
+//! dimensions are whole words, whatever they hold.
 
 use super::{Far, RowsSpec, chunk, fetch};
 use crate::emit::hbm::HbmUnit;
@@ -97,7 +98,7 @@ impl Gather<'_> {
     /// Word rows between the planes of a landed row.
     fn apart(&self) -> u32 {
         match (self.in_place(), self.far.rows) {
-            (true, true) => self.chunk,
+            (true, true) => self.chunk * self.s.height,
             (true, false) => self.s.rows_plane,
             (false, _) => 1,
         }
@@ -114,7 +115,8 @@ impl Gather<'_> {
             src_stride: i64::from(self.s.table_plane / self.s.packing()) * bytes,
             dst_stride: i64::from(self.apart()) * bytes,
         };
-        self.desc(DmaDesc { src: Space::Hbm, dst: Space::Vmem, chunk: self.row_bytes, dims: vec![plane] })
+        let chunk = self.s.height * self.row_bytes;
+        self.desc(DmaDesc { src: Space::Hbm, dst: Space::Vmem, chunk, dims: vec![plane] })
     }
 
     /// Word rows that are brought for a row.
@@ -125,13 +127,13 @@ impl Gather<'_> {
     /// The copy of `count` rows of results to HBM.
     fn out_desc(&mut self, count: u32) -> u32 {
         let (s, p, bytes) = (self.s, self.s.packing(), i64::from(self.row_bytes));
-        let window = i64::from(self.chunk / p) * bytes;
+        let window = i64::from(self.chunk / p * s.height) * bytes;
         let mut dims = vec![DmaDim {
             count: s.dtype.components() as u32,
             src_stride: window * i64::from(s.planes),
             dst_stride: i64::from(s.rows_component / p) * bytes,
         }];
-        let mut chunk = count.div_ceil(p);
+        let mut chunk = count.div_ceil(p) * s.height;
         if s.joined(s.rows_plane) {
             chunk = s.planes.div_ceil(p);
         } else {
@@ -220,6 +222,11 @@ impl Gather<'_> {
         b.s_inc(done, 1);
     }
 
+    /// The place of a row by its number, in rows of one register.
+    fn slabs(&self, b: &mut KernelBuilder, number: S) -> S {
+        if self.s.height == 1 { number } else { b.s_muli(number, self.s.height as i32) }
+    }
+
     fn fetch(&self, b: &mut KernelBuilder, desc: u32, half: u32, first: S) {
         let to = self.s.smem + half * self.chunk;
         fetch(b, self.indices, (first, to), desc, FETCH);
@@ -242,17 +249,23 @@ impl Gather<'_> {
         let s = self.s;
         let direct = self.in_place() && !self.far.rows;
         let word = b.s_var((s.smem + set * self.chunk + start) as i32);
-        let to = if direct { b.s(Op::SAdd, &[self.out.0, first]) } else { self.window(b, set).0 };
-        let step = if self.in_place() { 1 } else { s.planes * s.dtype.components() as u32 };
+        let to = if direct {
+            let first = self.slabs(b, first);
+            b.s(Op::SAdd, &[self.out.0, first])
+        } else {
+            self.window(b, set).0
+        };
+        let step = if self.in_place() { s.height } else { s.planes * s.dtype.components() as u32 };
         let dst = if start == 0 { b.s_copy(to) } else { b.s_addi(to, (start * step) as i32) };
         let buf = if direct { self.out.2 } else { self.landed[set as usize] };
         let component = match (self.in_place(), direct) {
             (true, true) => s.rows_component,
-            (true, false) => s.planes * self.chunk,
+            (true, false) => s.planes * s.height * self.chunk,
             (false, _) => s.planes,
         };
         b.loop_static(count, |b| {
             let i = b.smem_load(word, 0);
+            let i = self.slabs(b, i);
             let at = self.table.units_of(b, i);
             for c in 0..s.dtype.components() as u32 {
                 let (src, src_offset) = self.table.place(b, at, self.table.units((c * s.table_component) as i32));
@@ -302,6 +315,7 @@ impl Gather<'_> {
         if self.far.rows {
             let landed = self.landed[set as usize];
             let (src, buf) = if self.in_place() { (window, landed) } else { (made, self.made[set as usize]) };
+            let first = self.slabs(b, first);
             let at = self.out.1.units_of(b, first);
             let (dst, dst_offset) = self.out.1.place(b, at, 0);
             let args = DmaArgs { desc: results, src, src_offset: S::ZERO, dst, dst_offset, sem: OUT + set };

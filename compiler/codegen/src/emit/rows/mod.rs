@@ -44,6 +44,9 @@ pub struct RowsSpec {
     pub planes: u32,
     pub table_plane: u32,
     pub rows_plane: u32,
+    /// Element rows of a row in each plane, where rows are slabs of several dimensions: whole word rows, in a type of words.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub height: u32,
     /// Element rows of a component in both.
     pub table_component: u32,
     pub rows_component: u32,
@@ -75,6 +78,21 @@ fn is_zero(x: &u32) -> bool {
     *x == 0
 }
 
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
+fn is_one(x: &u32) -> bool {
+    *x == 1
+}
+
+/// Slabs of which eight, two sets of them under way, take at most a quarter of vector memory are gathered as rows are.
+#[must_use]
+pub fn can_be_slabs(bytes: u64, chip: &ChipConfig) -> bool {
+    bytes.saturating_mul(64) <= chip.vmem.bytes
+}
+
 impl RowsSpec {
     fn packing(&self) -> u32 {
         self.dtype.packing() as u32
@@ -90,14 +108,14 @@ impl RowsSpec {
         let one = if self.joined(plane) {
             self.planes.div_ceil(self.packing())
         } else {
-            rows.div_ceil(self.packing()) * self.planes
+            rows.div_ceil(self.packing()) * self.planes * self.height
         };
         one * self.dtype.components() as u32
     }
 
     /// Word rows of a picked row.
     fn slab(&self) -> u32 {
-        self.planes * self.dtype.components() as u32
+        self.planes * self.height * self.dtype.components() as u32
     }
 }
 
