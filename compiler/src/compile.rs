@@ -53,20 +53,18 @@ impl CompileOptions {
 /// A program, and what was chosen on the way to it.
 pub struct Compiled {
     pub program: Program,
+    pub found: Found,
+}
+
+/// What a program turned out to have, which says what other ways to compile it are worth trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
     /// Chains that are done strip by strip ([`PassOptions::strips`]).
     pub strips: usize,
     /// Whether a loop does parts of other iterations beside one's work ([`PassOptions::ahead`]).
     pub ahead: bool,
     /// Whether [`Guide::few_aside`] would have made another plan.
     pub crowded: bool,
-}
-
-/// A plan, with what it is [`Compiled`] with.
-struct Planned {
-    plan: Plan,
-    strips: usize,
-    ahead: bool,
-    crowded: bool,
 }
 
 /// Compiles a verified module. `source` is its text (for line numbers); `dump` gets what every stage changed.
@@ -95,13 +93,13 @@ pub fn compile_sharing(
     shared: &Shared,
 ) -> Result<Compiled, CompileError> {
     let mut stages = Stages::new(dump);
-    let Planned { mut plan, strips, ahead, crowded } = planned(module, (chip, options), source, &mut stages, shared)?;
+    let (mut plan, found) = planned(module, (chip, options), source, &mut stages, shared)?;
     if let Some(dump) = &mut stages.dump {
         estimate(&mut plan, &chip.part(&options.part));
         dump("plan.txt", &text::to_text(&plan));
     }
     let program = generated(&plan, (chip, options), stages.dump, &shared.done)?;
-    Ok(Compiled { program, strips, ahead, crowded })
+    Ok(Compiled { program, found })
 }
 
 /// The plan of a verified module with an estimate of every kernel; see [`compile`].
@@ -116,21 +114,19 @@ pub fn plan_module(
     options: &CompileOptions,
     source: &str,
 ) -> Result<Plan, CompileError> {
-    let Planned { mut plan, .. } =
-        planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
+    let (mut plan, _) = planned(&module, (chip, options), source, &mut Stages::default(), &Shared::default())?;
     estimate(&mut plan, &chip.part(&options.part));
     Ok(plan)
 }
 
-/// The plan of a module, with the estimates that choices were made by, its chains that are done strip by strip, and whether
-/// loops do parts of other iterations.
+/// The plan of a module, with the estimates that choices were made by.
 fn planned(
     module: &Module,
     (chip, options): (&ChipConfig, &CompileOptions),
     source: &str,
     stages: &mut Stages<'_, '_>,
     shared: &Shared,
-) -> Result<Planned, CompileError> {
+) -> Result<(Plan, Found), CompileError> {
     let lines = line_starts(source);
     let line = |s: Span| if s == Span::default() { 0 } else { line_of(&lines, s.start) };
     let planning = PlanOptions {
@@ -143,7 +139,7 @@ fn planned(
     let planned = |l: &Lowered| {
         let (mut made, crowded) = plan(&l.core, &used, &planning, &line, &l.memo)?;
         (made.head.fingerprint, made.head.part) = (chip.fingerprint(), options.part);
-        Ok(Planned { plan: made, strips: l.strips, ahead: l.ahead, crowded })
+        Ok((made, Found { strips: l.strips, ahead: l.ahead, crowded }))
     };
     let lowered = shared.lowered(module, &options.passes, stages)?;
     match planned(&lowered) {

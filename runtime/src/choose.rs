@@ -18,7 +18,7 @@
 //! [`ChipConfig::parts`]: systole_isa::ChipConfig::parts
 
 use crate::RuntimeError;
-use crate::client::{Client, CompileOptions, Executable, RunOptions};
+use crate::client::{Client, CompileOptions, Executable, RunOptions, Ways};
 use crate::host::Queues;
 use crate::order::orders;
 use crate::pod::{Attached, PodOptions};
@@ -56,7 +56,7 @@ impl Client {
     /// If it compiles for no part, as for the whole chip on one core.
     pub(crate) fn choose(&self, module: &Module, options: &CompileOptions, compile: Compile<'_>) -> Choice {
         let mut chosen = self.choose_on_part(module, options, compile);
-        let sizes = if options.part.is_some() { &[] } else { self.parts() };
+        let sizes = if options.ways.part.is_some() { &[] } else { self.parts() };
         if sizes.is_empty() {
             return chosen;
         }
@@ -76,7 +76,8 @@ impl Client {
                 // Places of devices are those of the whole chip: they are for the links.
                 let pod = chosen.as_ref().map_or(&options.asked.pod, |c| &c.0.asked.pod).clone();
                 let tried = smaller.with(&from);
-                let other = CompileOptions { part: Some(tried), any_order: false, ..options.clone() }.on(pod);
+                let ways = Ways { part: Some(tried), ..options.ways };
+                let other = CompileOptions { any_order: false, ..options.clone() }.on(pod).by(ways);
                 // What does not fit a part is none.
                 let Ok((other, program)) = self.choose_on_part(module, &other, compile) else { continue };
                 let Some(program) = program.or_else(|| Some(compile(module, &other).ok()?.program)) else { continue };
@@ -107,14 +108,15 @@ impl Client {
         };
         let cores = self.chip().cores_per_device.max(1);
         let several = options.asked.pod.devices() > 1;
-        let given = if cores == 1 { Some(1) } else { options.cores.map(|n| n.clamp(1, cores)) };
-        let first = CompileOptions { cores: Some(given.unwrap_or(1)), ..options };
-        let strips = first.strips;
-        let (first, program) = match several || first.strips.is_some() {
+        let given = if cores == 1 { Some(1) } else { options.ways.cores.map(|n| n.clamp(1, cores)) };
+        let ways = Ways { cores: Some(given.unwrap_or(1)), ..options.ways };
+        let first = options.by(ways);
+        let strips = ways.strips;
+        let (first, program) = match several || strips.is_some() {
             true => (first, ordered.filter(|_| given.unwrap_or(1) == 1)),
             false => self.choose_strips(module, first, compile)?,
         };
-        let (first, program) = match several && first.ahead.is_none() {
+        let (first, program) = match several && ways.ahead.is_none() {
             true => self.choose_ahead(module, first, compile)?,
             false => (first, program),
         };
@@ -137,7 +139,7 @@ impl Client {
         };
         let placed = |order: Vec<u32>| -> Option<CompileOptions> {
             let pod = PodShape { topology: Some(topology.clone().ordered(order).ok()?), ..options.asked.pod.clone() };
-            Some(CompileOptions { cores: Some(1), ..fixed.clone() }.on(pod))
+            Some(fixed.clone().on(pod).by(Ways { cores: Some(1), ..fixed.ways }))
         };
         let Some(mut best) = placed((0..topology.devices()).collect()) else { return Ok((fixed, None)) };
         let mut program = compile(module, &best)?.program;
@@ -153,14 +155,14 @@ impl Client {
                 (best, time, program) = (other, t, done.program);
             }
         }
-        Ok((CompileOptions { cores: options.cores, ..best }, Some(program)))
+        Ok((best.by(options.ways), Some(program)))
     }
 
     /// Whether loops do parts of other iterations beside one's work.
     fn choose_ahead(&self, module: &Module, options: CompileOptions, compile: Compile<'_>) -> Choice {
-        let with = |ahead| CompileOptions { ahead: Some(ahead), ..options.clone() };
+        let with = |ahead| options.clone().by(Ways { ahead: Some(ahead), ..options.ways });
         let ahead = match compile(module, &with(true)) {
-            Ok(done) if !done.ahead => return Ok((with(false), Some(done.program))),
+            Ok(done) if !done.found.ahead => return Ok((with(false), Some(done.program))),
             // What does not fit is none.
             done => done.ok().and_then(|d| Some((self.timed(&d.program, u64::MAX)?, d.program))),
         };
@@ -175,8 +177,8 @@ impl Client {
     fn choose_strips(&self, module: &Module, options: CompileOptions, compile: Compile<'_>) -> Choice {
         let first = compile(module, &options)?;
         let mut chosen = (options.clone(), Some(first.program));
-        let crowded = first.crowded;
-        if first.strips == 0 && !crowded {
+        let found = first.found;
+        if found.strips == 0 && !found.crowded {
             return Ok(chosen);
         }
         let Some(mut best) = chosen.1.as_ref().and_then(|p| self.timed(p, u64::MAX)) else { return Ok(chosen) };
@@ -187,18 +189,18 @@ impl Client {
                 best = t;
                 *chosen = (other, Some(done.program));
             }
-            Some(done.crowded)
+            Some(done.found.crowded)
         };
         let few = |options: &CompileOptions| {
             let guide = Guide { few_aside: true, ..options.guide.clone() };
             CompileOptions { guide, ..options.clone() }
         };
-        if crowded {
+        if found.crowded {
             attempt(&mut chosen, few(&options));
         }
         let many = module.computations.iter().map(|c| c.nodes.len()).sum::<usize>() >= MANY;
-        for share in SHARES.into_iter().filter(|&s| first.strips > 0 && (s != SHARES[1] || !many)) {
-            let other = CompileOptions { strips: Some(share), ..options.clone() };
+        for share in SHARES.into_iter().filter(|&s| found.strips > 0 && (s != SHARES[1] || !many)) {
+            let other = options.clone().by(Ways { strips: Some(share), ..options.ways });
             let crowded = attempt(&mut chosen, other.clone()).is_some_and(|crowded| crowded);
             if crowded && share == SHARES[0] {
                 attempt(&mut chosen, few(&other));
@@ -224,23 +226,24 @@ impl Client {
         // How many strips a plan has, if it fits.
         let mut attempt = |chosen: &mut Chosen, max_resident, strips| -> Option<usize> {
             let guide = Guide { max_resident, ..alone.guide.clone() };
-            let shared = CompileOptions { cores: Some(cores), guide, strips, ..alone.clone() };
+            let ways = Ways { cores: Some(cores), strips, ..alone.ways };
+            let shared = CompileOptions { guide, ways, ..alone.clone() };
             let done = compile(module, &shared).ok()?;
             if let Some(t) = self.timed(&done.program, best).filter(|&t| t < best) {
                 best = t;
                 *chosen = (shared, Some(done.program));
             }
-            Some(done.strips)
+            Some(done.found.strips)
         };
         let resident = alone.guide.max_resident;
-        let made = attempt(&mut chosen, resident, alone.strips);
+        let made = attempt(&mut chosen, resident, alone.ways.strips);
         let open = strips.is_none() && alone.asked.pod.devices() <= 1;
-        if open && (alone.strips.is_some() || made.is_some_and(|n| n > 0)) {
-            attempt(&mut chosen, resident, if alone.strips == Some(0) { None } else { Some(0) });
+        if open && (alone.ways.strips.is_some() || made.is_some_and(|n| n > 0)) {
+            attempt(&mut chosen, resident, if alone.ways.strips == Some(0) { None } else { Some(0) });
         }
         if resident.is_none() {
-            let strips = chosen.0.strips;
-            let vmem = self.chip().part(&alone.part.unwrap_or_default()).vmem.bytes;
+            let strips = chosen.0.ways.strips;
+            let vmem = self.chip().part(&alone.ways.part.unwrap_or_default()).vmem.bytes;
             attempt(&mut chosen, Some(vmem / RESIDENT), strips);
         }
         Ok(chosen)

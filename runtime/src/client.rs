@@ -24,28 +24,32 @@ use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
 use systole_simulator::{Machine, Mode, NoObserver, Observer, RunResult, load};
 
+/// Ways to compile a program. What is left open is chosen: the runtime takes the one that makes the program fastest.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ways {
+    /// Per cent of vector memory for the arrays of a strip, where chains over large arrays are done strip by strip (0: nowhere).
+    pub strips: Option<u32>,
+    /// Whether loops begin collectives of the next iteration, and end those of the last one, beside an iteration's work.
+    pub ahead: Option<bool>,
+    /// Cores of a device that share the work.
+    pub cores: Option<u32>,
+    /// What the program may use of the chip.
+    pub part: Option<Part>,
+}
+
 /// What the compiler is asked for.
 #[derive(Clone, Debug)]
 pub struct CompileOptions {
     pub asked: Asked,
     /// Random legal scheduling choices from this seed.
     pub chaos: Option<u64>,
-    /// Per cent of vector memory for the arrays of a strip, where chains over large arrays are done strip by strip (0: nowhere);
-    /// without, what makes it fastest.
-    pub strips: Option<u32>,
-    /// Whether loops begin collectives of the next iteration, and end those of the last one, beside an iteration's work;
-    /// without, if it is faster.
-    pub ahead: Option<bool>,
-    /// Cores of a device that share the work; without, as many as make it fastest.
-    pub cores: Option<u32>,
+    pub ways: Ways,
     /// Proves that the emitted bundles do what the kernels say. Builds with debug assertions do so by default.
     pub verify: bool,
     /// Devices are put where the program is fastest, wherever the topology of [`Asked::pod`] says that they are.
     pub any_order: bool,
     /// Decisions of the planner from outside: a schedule, a cost model, limits.
     pub guide: Guide,
-    /// What the program may use of the chip; without, the part with which it is fastest.
-    pub part: Option<Part>,
     /// Only the program's time will be asked for: constants may be without their elements.
     pub timing_only: bool,
 }
@@ -56,13 +60,10 @@ impl Default for CompileOptions {
         CompileOptions {
             asked: Asked::default(),
             chaos: None,
-            strips: None,
-            ahead: None,
-            cores: None,
+            ways: Ways::default(),
             verify: cfg!(debug_assertions),
             any_order: false,
             guide: Guide::default(),
-            part: None,
             timing_only: false,
         }
     }
@@ -76,16 +77,24 @@ impl CompileOptions {
         self
     }
 
+    /// The same, compiled in these ways.
+    #[must_use]
+    pub fn by(mut self, ways: Ways) -> CompileOptions {
+        self.ways = ways;
+        self
+    }
+
     /// The same as the compiler takes them, for a chip.
     pub fn for_chip(&self, chip: &ChipConfig) -> compile::CompileOptions {
-        let part = self.part.unwrap_or_default();
+        let Ways { strips, ahead, cores, part } = self.ways;
+        let part = part.unwrap_or_default();
         let mut o = compile::CompileOptions::for_chip(&chip.part(&part));
         o.part = part;
         o.passes.asked = self.asked.clone();
         o.chaos = self.chaos;
-        o.passes.strips = self.strips.unwrap_or(o.passes.strips);
-        o.passes.ahead = self.ahead.unwrap_or(o.passes.ahead);
-        o.cores = self.cores.unwrap_or(1);
+        o.passes.strips = strips.unwrap_or(o.passes.strips);
+        o.passes.ahead = ahead.unwrap_or(o.passes.ahead);
+        o.cores = cores.unwrap_or(1);
         o.verify = self.verify;
         o.guide = self.guide.clone();
         o
@@ -117,7 +126,7 @@ struct ByPart(RefCell<BTreeMap<Part, Rc<Shared>>>);
 
 impl ByPart {
     fn of(&self, options: &CompileOptions) -> Rc<Shared> {
-        Rc::clone(self.0.borrow_mut().entry(options.part.unwrap_or_default()).or_default())
+        Rc::clone(self.0.borrow_mut().entry(options.ways.part.unwrap_or_default()).or_default())
     }
 }
 
@@ -280,7 +289,7 @@ impl Client {
         // What is refused shows the stages that it came through.
         let (first, refused) = match chosen {
             Ok((chosen, _)) => (chosen, None),
-            Err(e) => (CompileOptions { cores: Some(options.cores.unwrap_or(1)), ..options.clone() }, Some(e)),
+            Err(e) => (options.clone(), Some(e)),
         };
         let done = self.compile_module(&module, (name, &text), &first, (dump, &Shared::default()));
         refused.map_or(Ok(()), Err)?;

@@ -40,7 +40,7 @@ pub mod transfer;
 pub mod tune;
 
 pub use array::Array;
-pub use client::{Client, CompileOptions, Device, Executable, Execution, RunOptions};
+pub use client::{Client, CompileOptions, Device, Executable, Execution, RunOptions, Ways};
 pub use error::RuntimeError;
 pub use host::{CustomCall, Queues, Registry};
 pub use pod::{Attached, PodExecution, PodOptions};

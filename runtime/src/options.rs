@@ -72,7 +72,7 @@ fn cores(o: &mut CompileOptions, value: &str, chip: &ChipConfig) -> Result<(), S
     let has = chip.cores_per_device;
     let n = value.parse().ok().filter(|n| (1..=has).contains(n));
     let cores = if has == 1 { "1 core".to_string() } else { format!("{has} cores") };
-    o.cores = Some(n.ok_or_else(|| format!("a device of {} has {cores}", chip.name))?);
+    o.ways.cores = Some(n.ok_or_else(|| format!("a device of {} has {cores}", chip.name))?);
     Ok(())
 }
 
@@ -133,7 +133,7 @@ mod tests {
         for (name, value) in good {
             assert_eq!(set(&mut o, name, value, &chip), Ok(()), "{name}");
         }
-        assert_eq!((o.cores, o.asked.fold, o.verify, o.guide.max_resident), (Some(2), false, true, Some(65536)));
+        assert_eq!((o.ways.cores, o.asked.fold, o.verify, o.guide.max_resident), (Some(2), false, true, Some(65536)));
         assert_eq!(o.guide.scoped_vmem, Some(4 << 20));
         let bad = [
             ("precision", "best", "one of default, high, highest is"),

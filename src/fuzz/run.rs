@@ -11,7 +11,7 @@ use systole_compiler::graph::Precision;
 use systole_compiler::plan::guide::{CostModel, Dice, Guide};
 use systole_isa::ChipConfig;
 use systole_runtime::source::{self, Source};
-use systole_runtime::{Array, Asked, Client, CompileOptions, Mode, NoObserver, RunOptions};
+use systole_runtime::{Array, Asked, Client, CompileOptions, Mode, NoObserver, RunOptions, Ways};
 
 /// What is wrong with a program's run.
 #[derive(Clone, Debug)]
@@ -163,9 +163,9 @@ impl Way {
         let Way { max_resident, dice, .. } = self.on(chip);
         let cost = dice.map(|seed| Arc::new(Dice(seed)) as Arc<dyn CostModel>);
         let guide = Guide { cost, max_resident, scoped_vmem: self.scoped_vmem(chip), ..Guide::default() };
-        let (precision, cores) = (Precision::Highest, Some(chip.cores_per_device));
-        let asked = Asked { precision, ..Asked::default() };
-        CompileOptions { asked, cores, guide, verify: true, ..CompileOptions::default() }
+        let asked = Asked { precision: Precision::Highest, ..Asked::default() };
+        let ways = Ways { cores: Some(chip.cores_per_device), ..Ways::default() };
+        CompileOptions { asked, ways, guide, verify: true, ..CompileOptions::default() }
     }
 }
 

@@ -40,7 +40,8 @@ fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<Compi
         let n = text.parse().ok().filter(|n| *n > 0);
         n.map(Some).ok_or_else(|| bad(format!("{key}: `{text}` is no number from 1 on")))
     };
-    let mut o = CompileOptions { cores: count("program.cores")?, ..CompileOptions::default() };
+    let mut o = CompileOptions::default();
+    o.ways.cores = count("program.cores")?;
     for name in ["precision", "collective"] {
         let Some(value) = get(&format!("program.{name}")) else { continue };
         options::set(&mut o, name, value, chip).map_err(|e| bad(format!("program.{name}: `{value}`: {e}")))?;

@@ -5,7 +5,7 @@ use super::reference::evaluated;
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, DType};
 use systole_runtime::pod::{self, Attached, PodOptions};
-use systole_runtime::{Array, Client, CompileOptions, Mode, RunOptions};
+use systole_runtime::{Array, Client, CompileOptions, Mode, RunOptions, Ways};
 
 /// Numbers that follow from a seed.
 struct Draw(u64);
@@ -152,7 +152,7 @@ fn random_collectives(client: &Client, seeds: std::ops::Range<u64>) {
         let want = evaluated(client, &format!("{seed}: {}", c.text), &c.text, &inputs);
         let topology = pod::topology(Some(c.topology), client.chip(), c.devices as u32).expect("it fits");
         let shape = PodShape { replicas: c.devices as u32, topology: Some(topology), ..PodShape::default() };
-        let options = CompileOptions { cores, ..CompileOptions::default().on(shape) };
+        let options = CompileOptions::default().on(shape).by(Ways { cores, ..Ways::default() });
         let exe = client.compile_text(&c.text, &options).unwrap_or_else(|e| panic!("{seed}: {}: {e}", c.text));
         let run = RunOptions::new(Mode::Full);
         let done = client

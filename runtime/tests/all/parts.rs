@@ -3,7 +3,7 @@
 use systole_compiler::plan::{Plan, text, verify};
 use systole_isa::ChipConfig;
 use systole_isa::chip::Part;
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, generate, source};
+use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, Ways, generate, source};
 
 fn client(preset: &str, set: &str) -> Client {
     let mut chip = ChipConfig::from_preset(preset).expect("a preset");
@@ -44,7 +44,7 @@ fn check(preset: &str, set: &str, program: &str, part: Part) {
     assert!(want == got, "{preset} with {set}: other results");
     assert!(now as f64 <= 1.02 * before as f64, "{preset} with {set}: {before}, then {now} cycles");
     // What is asked for is not chosen.
-    let all = CompileOptions { part: Some(Part::default()), ..options };
+    let all = options.by(Ways { part: Some(Part::default()), ..Ways::default() });
     assert!(plan(&large, program, &all).head.part.is_all());
     assert!(run(&large, program, &all).1 >= now, "{preset} with {set}: the whole is faster");
 }

@@ -1,6 +1,6 @@
 //! Chains over large arrays are done strip by strip where that is faster, with the same answers.
 
-use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions};
+use systole_runtime::{Array, Client, CompileOptions, Mode, NoObserver, RunOptions, Ways};
 
 /// A chain of moves over 50 MB, three times vector memory, that ends in little.
 const CHAIN: &str = "HloModule chain
@@ -24,7 +24,7 @@ ENTRY e {
 
 fn cycles(text: &str, strips: Option<u32>) -> u64 {
     let client = Client::new("tiny").expect("the preset exists");
-    let options = CompileOptions { strips, ..CompileOptions::default() };
+    let options = CompileOptions::default().by(Ways { strips, ..Ways::default() });
     let exe = client.compile_text(text, &options).expect("it compiles");
     let loaded = systole_simulator::load(exe.program.clone(), client.chip()).expect("it loads");
     let mut machine = systole_simulator::Machine::new(std::sync::Arc::new(loaded));
