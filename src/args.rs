@@ -7,7 +7,7 @@ use systole_compiler::plan::guide::{CostModel, Dice, Guide, Schedule, Tuned};
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::profile::{Level, Limits};
-use systole_runtime::{Asked, Assume, CompileOptions, EntryLayouts, Mode, PodOptions, RunOptions, RuntimeError};
+use systole_runtime::{Asked, Assume, CompileOptions, EntryLayouts, Mode, PodOptions, RunOptions, RuntimeError, Ways};
 use systole_runtime::{options, pod};
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -240,7 +240,7 @@ impl CompileArgs {
         CompileOptions {
             asked,
             chaos: self.chaos,
-            cores: self.cores,
+            ways: Ways { cores: self.cores, ..Ways::default() },
             verify: self.verify || cfg!(debug_assertions),
             ..CompileOptions::default()
         }
@@ -278,17 +278,49 @@ impl std::fmt::Display for DeviceOrder {
     }
 }
 
-/// Trip counts of loops from `NAME=N`.
-///
-/// # Errors
-/// If a text is not that.
-pub fn assumed(texts: &[String]) -> Result<Vec<Assume>, RuntimeError> {
-    let one = |s: &String| {
-        let (name, n) = s.split_once('=').ok_or_else(|| bad(format!("--assume {s}: NAME=N is expected")))?;
-        let trips = n.parse().map_err(|_| bad(format!("--assume {s}: `{n}` is no number")))?;
-        Ok(Assume { name: name.to_string(), trips })
-    };
-    texts.iter().map(one).collect()
+/// What a run is told of the world around the program: a profile keeps it, and runs again with it.
+#[derive(clap::Args, Clone, Debug)]
+pub struct WorldArgs {
+    /// A link that breaks or slows down, e.g. `link:3-4:down@1000` or `link:0-1:x0.1`; may be given many times
+    #[arg(long, value_name = "LINK")]
+    pub fault: Vec<String>,
+    /// Simulates every device in timing-only runs even where one could stand for all
+    #[arg(long)]
+    pub all_devices: bool,
+    /// Trip count of a loop whose condition depends on data (timing-only), by HLO name
+    #[arg(long, value_name = "NAME=N")]
+    pub assume: Vec<String>,
+}
+
+impl WorldArgs {
+    /// Options of a run on several devices.
+    ///
+    /// # Errors
+    /// If a fault is not well formed.
+    pub fn pod_options(&self) -> Result<PodOptions, RuntimeError> {
+        let faults = self.fault.iter().map(|f| pod::link_fault(f)).collect::<Result<_, _>>()?;
+        Ok(PodOptions { faults, all_devices: self.all_devices })
+    }
+
+    /// The trip counts.
+    ///
+    /// # Errors
+    /// If one is not `NAME=N`.
+    pub fn assumed(&self) -> Result<Vec<Assume>, RuntimeError> {
+        let one = |s: &String| {
+            let (name, n) = s.split_once('=').ok_or_else(|| bad(format!("--assume {s}: NAME=N is expected")))?;
+            let trips = n.parse().map_err(|_| bad(format!("--assume {s}: `{n}` is no number")))?;
+            Ok(Assume { name: name.to_string(), trips })
+        };
+        self.assume.iter().map(one).collect()
+    }
+
+    /// The flags that say so.
+    fn flags(&self) -> impl Iterator<Item = String> {
+        let assumed = self.assume.iter().map(|a| format!("--assume={a}"));
+        let faults = self.fault.iter().map(|f| format!("--fault={f}"));
+        assumed.chain(faults).chain(self.all_devices.then(|| "--all-devices".to_string()))
+    }
 }
 
 /// What to run, on what.
@@ -313,36 +345,20 @@ pub struct RunArgs {
     /// Seed of inputs that no file gives
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
-    /// A link that breaks or slows down, e.g. `link:3-4:down@1000` or `link:0-1:x0.1`; may be given many times
-    #[arg(long, value_name = "LINK")]
-    pub fault: Vec<String>,
-    /// Simulates every device in timing-only runs even where one could stand for all
-    #[arg(long)]
-    pub all_devices: bool,
+    #[command(flatten)]
+    pub world: WorldArgs,
     /// Simulates every iteration of loops in timing-only runs; changes no count
     #[arg(long)]
     pub no_loop_skip: bool,
     /// Times every bundle anew in timing-only runs where code could be replayed; changes no count
     #[arg(long)]
     pub no_memo: bool,
-    /// Trip count of a loop whose condition depends on data (timing-only), by HLO name
-    #[arg(long, value_name = "NAME=N")]
-    pub assume: Vec<String>,
     /// Fails after this many cycles
     #[arg(long, value_name = "N")]
     pub max_cycles: Option<u64>,
 }
 
 impl RunArgs {
-    /// Options of a run on several devices.
-    ///
-    /// # Errors
-    /// If a fault is not well formed.
-    pub fn pod_options(&self) -> Result<PodOptions, RuntimeError> {
-        let faults = self.fault.iter().map(|f| pod::link_fault(f)).collect::<Result<_, _>>()?;
-        Ok(PodOptions { faults, all_devices: self.all_devices })
-    }
-
     /// Options of a run in a mode on so many threads of the host.
     ///
     /// # Errors
@@ -354,16 +370,13 @@ impl RunArgs {
         run.chaos = self.compile.chaos;
         run.threads = threads;
         run.max_cycles = self.max_cycles.unwrap_or(u64::MAX);
-        run.assume = assumed(&self.assume)?;
+        run.assume = self.world.assumed()?;
         Ok(run)
     }
 
     /// The flags that decide what code there is and how it runs, as a profile keeps them.
     pub fn flags(&self) -> Vec<String> {
-        let assumed = self.assume.iter().map(|a| format!("--assume={a}"));
-        let faults = self.fault.iter().map(|f| format!("--fault={f}"));
-        let all = self.all_devices.then(|| "--all-devices".to_string());
-        self.compile.flags().into_iter().chain(assumed).chain(faults).chain(all).collect()
+        self.compile.flags().into_iter().chain(self.world.flags()).collect()
     }
 }
 

@@ -171,7 +171,7 @@ mod tests {
                 let _ = compile.options_for(&chip, (1, 1));
             }
             if let Some(run) = run {
-                let _ = (run.options(systole_runtime::Mode::Full, 1), run.pod_options());
+                let _ = (run.options(systole_runtime::Mode::Full, 1), run.world.pod_options());
             }
         };
         match executions() {

@@ -1,6 +1,6 @@
 //! Runs into profiles: what `systole run --profile` and the dashboard write down, and running a profile's program again.
 
-use crate::args::{CompileArgs, assumed};
+use crate::args::{CompileArgs, WorldArgs};
 use clap::Parser;
 use std::sync::Arc;
 use systole_isa::Program;
@@ -8,8 +8,7 @@ use systole_runtime::profile::{Level, Limits, Profile, Recorder, Run};
 use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
-    Attached, Client, InputsFrom, Mode, NoObserver, Observer, PodOptions, Queues, Ran, RunOptions, RuntimeError, Setup,
-    generate, pod,
+    Attached, Client, InputsFrom, Mode, NoObserver, Observer, Queues, Ran, RunOptions, RuntimeError, Setup, generate,
 };
 
 fn bad(message: impl Into<String>) -> RuntimeError {
@@ -22,12 +21,8 @@ fn bad(message: impl Into<String>) -> RuntimeError {
 struct Flags {
     #[command(flatten)]
     compile: CompileArgs,
-    #[arg(long)]
-    assume: Vec<String>,
-    #[arg(long)]
-    fault: Vec<String>,
-    #[arg(long)]
-    all_devices: bool,
+    #[command(flatten)]
+    world: WorldArgs,
 }
 
 /// The profile's program for a chip: as it is where its code fits, else its source compiled again.
@@ -69,15 +64,13 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
     let mut recorders: Vec<Recorder<'_>> =
         nobody.iter_mut().map(|n| Recorder::new(level, Limits::default(), &program, n)).collect();
     let mut options = RunOptions::new(Mode::TimingOnly);
-    options.assume = assumed(&flags.assume)?;
+    options.assume = flags.world.assumed()?;
     options.chaos = flags.compile.chaos;
     let mut queues: Vec<Queues> = (0..devices).map(|_| Queues::default()).collect();
     let watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
+    let mut pod = flags.world.pod_options()?;
     // One device may stand for all only where it did so before.
-    let pod = PodOptions {
-        all_devices: flags.all_devices || devices > 1 && p.meta.devices.len() > 1,
-        faults: flags.fault.iter().map(|f| pod::link_fault(f)).collect::<Result<_, _>>()?,
-    };
+    pod.all_devices |= devices > 1 && p.meta.devices.len() > 1;
     let done = client.run_pod(
         &exe,
         &[inputs],

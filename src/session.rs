@@ -1,6 +1,6 @@
 //! The way of one program through the command line: read, find its chip, compile, load, give inputs, run.
 
-use crate::args::{ChipArgs, assumed, chip_named};
+use crate::args::{ChipArgs, chip_named};
 use crate::args::{CompileArgs, DEFAULT_CHIP, RunArgs};
 use crate::output;
 use std::cell::Cell;
@@ -265,7 +265,7 @@ pub fn compile(opened: Opened, args: &RunArgs, mode: Mode) -> Result<Ready, Runt
         Ok((client, program, parts))
     };
     let (client, program, parts) = if is_compiled { work() } else { deep(work) }?;
-    for assume in assumed(&args.assume)? {
+    for assume in args.world.assumed()? {
         if !program.debug.ops.iter().any(|o| assume.is_about(&o.name)) {
             let (name, trips) = (assume.name, assume.trips);
             let module = &args.module;
@@ -509,7 +509,7 @@ impl Ready {
         let options = args.options(mode, if alone { 1 } else { threads() })?;
         let start = Instant::now();
         let mut queues = queued(args.infeed.as_deref(), self.devices())?;
-        let (of, pod) = (|d| inputs.of(d), args.pod_options()?);
+        let (of, pod) = (|d| inputs.of(d), args.world.pod_options()?);
         let attached = Attached { observer: Some(observer), queues: &mut queues, watchers };
         let done = self.client.finish_pod(&self.exe, &of, &options, &pod, attached)?;
         self.outfeed = given(queues);
