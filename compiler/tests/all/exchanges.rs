@@ -19,20 +19,7 @@ fn planned(text: &str, devices: u32, topology: &str) -> Plan {
 }
 
 /// A product, a loop in blocks and one in vector memory, none of which needs the reduction.
-const PROGRAM: &str = "HloModule m
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-ENTRY e {
-  x = f32[8192,4096] parameter(0)
-  a = bf16[2048,2048] parameter(1)
-  y = f32[8192,8192] parameter(2)
-  z = f32[1024,2048] parameter(3)
-  r = f32[8192,4096] all-reduce(x), replica_groups={}, to_apply=add
-  d = bf16[2048,2048] dot(a, a), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  t = f32[8192,8192] tanh(y)
-  u = f32[1024,2048] sine(z)
-  ROOT all = (f32[8192,4096], bf16[2048,2048], f32[8192,8192], f32[1024,2048]) tuple(r, d, t, u)
-}
-";
+const PROGRAM: &str = include_str!("../programs/exchange_beside_kernels.hlo");
 
 #[test]
 fn long_kernels_look_after_exchanges_and_are_estimated_without() {

@@ -13,18 +13,7 @@ use systole_compiler::plan::{Plan, explain::explain};
 use systole_hlo::error::CompileError;
 use systole_isa::ChipConfig;
 
-const PROGRAM: &str = "HloModule m
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
-ENTRY e {
-  x = f32[512,256] parameter(0)
-  w = f32[256,384] parameter(1)
-  y = f32[512,384] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  t = f32[512,384] tanh(y)
-  u = f32[512,384] multiply(t, t)
-  v = f32[512,256] exponential(x)
-  ROOT all = (f32[512,384], f32[512,384], f32[512,256]) tuple(y, u, v)
-}
-";
+const PROGRAM: &str = include_str!("../programs/two_products.hlo");
 
 fn chip() -> ChipConfig {
     ChipConfig::from_preset("tpu-v5e").expect("a preset")
@@ -86,13 +75,7 @@ fn tiles_are_pinned() {
 /// Loops of loads and arithmetic alone, with loads of one place several rounds apart: cores share the rows of the product.
 #[test]
 fn loops_that_load_one_place_in_several_rounds_are_proved() {
-    let text = "HloModule m
-ENTRY e {
-  x = s32[70,200] parameter(0)
-  y = s32[200,130] parameter(1)
-  ROOT z = s32[70,130] dot(x, y), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-";
+    let text = include_str!("../programs/loads_of_one_place.hlo");
     let chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
     for cores in [1, 2] {
         let options = CompileOptions { cores, verify: true, ..CompileOptions::for_chip(&chip) };
@@ -123,14 +106,7 @@ fn fusion_and_order_are_pinned() {
 /// What comes at a product's end is in its kernel, unless it shall have one of its own.
 #[test]
 fn ends_of_products_are_pinned_apart() {
-    let text = "HloModule m
-ENTRY e {
-  x = f32[512,256] parameter(0)
-  w = f32[256,384] parameter(1)
-  y = f32[512,384] dot(x, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ROOT t = f32[512,384] tanh(y)
-}
-";
+    let text = include_str!("../programs/product_and_end.hlo");
     let calls = |schedule: &str| {
         let plan = scheduled_on(&chip(), text, schedule).expect("a plan");
         order(&plan).iter().map(|n| (*n).to_string()).collect::<Vec<_>>()
@@ -160,17 +136,7 @@ fn all_lines_that_do_not_hold_are_named() {
 /// What a plan decided holds as a schedule, though such tiles fit only once less is kept in vector memory.
 #[test]
 fn decisions_of_a_plan_hold_as_pins() {
-    let text = "HloModule m
-ENTRY e {
-  a = f32[4096,2048] parameter(0)
-  b = f32[2048,2048] parameter(1)
-  c = f32[4096,2048] dot(a, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  d = f32[4096,2048] tanh(c)
-  f = f32[4096,2048] dot(d, b), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  g = f32[4096,2048] add(f, a)
-  ROOT r = (f32[4096,2048], f32[4096,2048]) tuple(g, d)
-}
-";
+    let text = include_str!("../programs/chain_of_products.hlo");
     let chip = ChipConfig::from_preset("tpu-v4").expect("a preset");
     let made = |schedule: &str| scheduled_on(&chip, text, schedule).expect("a plan");
     let plan = made("");
@@ -191,15 +157,7 @@ ENTRY e {
 /// Either way of a scatter into a table that vector memory does not hold; blocks of another size are none.
 #[test]
 fn tables_of_scatters_are_pinned() {
-    let text = "HloModule m
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT r = f32[] add(a, b) }
-ENTRY e {
-  x = f32[9000,16] parameter(0)
-  i = s32[3000] parameter(1)
-  u = f32[3000,16] parameter(2)
-  ROOT added = f32[9000,16] scatter(x, i, u), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=add
-}
-";
+    let text = include_str!("../programs/scatter_into_a_table.hlo");
     let mut chip = ChipConfig::from_preset("tiny").expect("a preset");
     chip.apply_sets(&["vmem.bytes=96KiB"]).expect("an override");
     let block = |schedule: &str| {

@@ -3,7 +3,9 @@
 
 use systole_isa::program::PodShape;
 use systole_isa::{ChipConfig, Program};
-use systole_runtime::{Attached, Client, CompileOptions, Mode, PodOptions, Queues, Ran, Report, RunOptions, report};
+use systole_runtime::{
+    Attached, Client, CompileOptions, Mode, PodOptions, Queues, Ran, Report, RunOptions, Ways, report,
+};
 use systole_runtime::{generate, pod};
 
 fn run(chip: &ChipConfig, program: &Program) -> Report {
@@ -74,41 +76,11 @@ fn programs() -> Vec<(&'static str, String)> {
 }
 
 /// What lives between kernels passes through common memory, where there is one.
-const TURNED: &str = "HloModule m
-ENTRY e {
-  a = f32[4096,2048] parameter(0)
-  t = f32[2048,4096] transpose(a), dimensions={1,0}
-  r = f32[2048,4096] reverse(t), dimensions={0}
-  u = f32[4096,2048] transpose(r), dimensions={1,0}
-  v = f32[4096,2048] reverse(u), dimensions={1}
-  w = f32[2048,4096] transpose(v), dimensions={1,0}
-  x = f32[2048,4096] tanh(w)
-  y = f32[4096,2048] transpose(x), dimensions={1,0}
-  ROOT z = f32[4096,2048] add(y, y)
-}";
+const TURNED: &str = include_str!("../programs/turned.hlo");
 
-const SOFTMAX: &str = "HloModule m
-max { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] maximum(a, b) }
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-ENTRY e {
-  x = f32[2048,1024] parameter(0)
-  low = f32[] constant(-inf)
-  m = f32[2048] reduce(x, low), dimensions={1}, to_apply=max
-  mb = f32[2048,1024] broadcast(m), dimensions={0}
-  d = f32[2048,1024] subtract(x, mb)
-  p = f32[2048,1024] exponential(d)
-  zero = f32[] constant(0)
-  n = f32[2048] reduce(p, zero), dimensions={1}, to_apply=add
-  nb = f32[2048,1024] broadcast(n), dimensions={0}
-  ROOT r = f32[2048,1024] divide(p, nb)
-}";
+const SOFTMAX: &str = include_str!("../programs/softmax.hlo");
 
-const GATHER: &str = "HloModule m
-ENTRY e {
-  t = f32[65536,128] parameter(0)
-  i = s32[4096,1] parameter(1)
-  ROOT r = f32[4096,128] gather(t, i), offset_dims={1}, collapsed_slice_dims={0}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,128}
-}";
+const GATHER: &str = include_str!("../programs/gather.hlo");
 
 /// A program of one operand, `a`.
 fn one(body: &str, shape: &str) -> String {
@@ -196,7 +168,7 @@ fn the_named_parameter_changes_the_time() {
         for (what, text) in programs() {
             // Strip by strip, what lives between kernels would stay in vector memory.
             let strips = text.contains(TURNED).then_some(0);
-            let options = CompileOptions { cores: Some(1), strips, ..CompileOptions::default() };
+            let options = CompileOptions::default().by(Ways { cores: Some(1), strips, ..Ways::default() });
             let exe = client.compile_hlo(&text, &options).unwrap_or_else(|e| panic!("{what}: {e}"));
             let base = run(&chip, &exe.program);
             seen.insert(base.bound.clone());
@@ -245,37 +217,15 @@ fn the_named_parameter_changes_the_time() {
 }
 
 /// Four devices that sum up an array, and two that work on theirs: one waits for what the other has made.
-const SUMMED: &str = "HloModule m
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-ENTRY e {
-  x = f32[2048,1024] parameter(0)
-  ROOT r = f32[2048,1024] all-reduce(x), channel_id=1, replica_groups={{0,1,2,3}}, use_global_device_ids=true, to_apply=add
-}";
-const LATE: &str = "HloModule m
-work {
-  x = f32[1024,1024] parameter(0)
-  a = f32[1024,1024] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  b = f32[1024,1024] dot(a, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  ROOT c = f32[1024,1024] dot(b, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-}
-rest { ROOT x = f32[1024,1024] parameter(0) }
-ENTRY e {
-  x = f32[1024,1024] parameter(0)
-  p = u32[] partition-id()
-  two = u32[] constant(2)
-  q = pred[] compare(p, two), direction=EQ
-  y = f32[1024,1024] conditional(q, x, x), true_computation=work, false_computation=rest
-  s = f32[128,128] slice(y), slice={[0:128],[0:128]}
-  t = f32[128,128] collective-permute(s), channel_id=1, source_target_pairs={{2,3}}
-  ROOT r = f32[128,128] tanh(t)
-}";
+const SUMMED: &str = include_str!("../programs/summed.hlo");
+const LATE: &str = include_str!("../programs/late.hlo");
 
 #[test]
 fn links_and_devices_that_have_not_sent_are_told_apart() {
     for name in ["tpu-v5e", "tpu-v4", "tpu-v3"] {
         let chip = ChipConfig::from_preset(name).expect("a preset");
         for (text, bound) in [(SUMMED, "ici"), (LATE, "peers")] {
-            let mut options = CompileOptions { cores: Some(1), ..CompileOptions::default() };
+            let mut options = CompileOptions::default().by(Ways { cores: Some(1), ..Ways::default() });
             let topology = pod::topology(None, &chip, 4).expect("a topology");
             options.asked.pod = PodShape { partitions: 4, topology: Some(topology), ..PodShape::default() };
             let exe = Client::with_chip(chip.clone()).compile_hlo(text, &options).expect("it compiles");
@@ -316,7 +266,7 @@ fn more_of_the_unit_that_is_named_saves_time_or_another_one_is_named() {
     for name in ["tpu-v3", "tpu-v4", "tpu-v5e", "tpu-v6e"] {
         let chip = ChipConfig::from_preset(name).expect("a preset");
         let measured = |chip: &ChipConfig, text: &str| {
-            let mut options = CompileOptions { cores: Some(1), ..CompileOptions::default() };
+            let mut options = CompileOptions::default().by(Ways { cores: Some(1), ..Ways::default() });
             options.guide.scoped_vmem = Some(16 << 20);
             let exe = Client::with_chip(chip.clone()).compile_hlo(text, &options).expect("it compiles");
             run(chip, &exe.program)

@@ -4,7 +4,7 @@ use systole_compiler::plan::guide::Guide;
 use systole_isa::ChipConfig;
 use systole_isa::program::PodShape;
 use systole_runtime::pod::{self, Attached, PodOptions};
-use systole_runtime::{Array, Client, CompileOptions, Executable, Mode, NoObserver, RunOptions, generate};
+use systole_runtime::{Array, Client, CompileOptions, Executable, Mode, NoObserver, RunOptions, Ways, generate};
 
 fn client() -> Client {
     let mut chip = ChipConfig::from_preset("tiny").expect("the preset exists");
@@ -73,9 +73,13 @@ fn run(client: &Client, text: &str, options: &CompileOptions, mode: Mode) -> (Ve
 }
 
 /// Options for so many cores, and arrays of at most so many bytes kept in vector memory.
+fn on_cores(cores: Option<u32>) -> CompileOptions {
+    CompileOptions::default().by(Ways { cores, ..Ways::default() })
+}
+
 fn shared(cores: u32, max_resident: Option<u64>) -> CompileOptions {
     let guide = Guide { max_resident, ..Guide::default() };
-    CompileOptions { cores: Some(cores), guide, ..CompileOptions::default() }
+    CompileOptions { guide, ..on_cores(Some(cores)) }
 }
 
 #[test]
@@ -104,7 +108,7 @@ fn as_many_cores_as_make_it_faster() {
         )
     };
     let cycles = |n: u32, cores| {
-        let options = CompileOptions { cores, ..CompileOptions::default() };
+        let options = on_cores(cores);
         let exe = c.compile_text(&product(n), &options).expect("it compiles");
         let mut machine = systole_simulator::Machine::new(std::sync::Arc::new(
             systole_simulator::load(exe.program.clone(), c.chip()).expect("it loads"),
@@ -118,37 +122,7 @@ fn as_many_cores_as_make_it_faster() {
 }
 
 /// A reduction over the devices and a chain of products that do not need each other, in a loop; the sum of both at its end.
-const TRAINING: &str = "HloModule m
-    add { x = f32[] parameter(0) y = f32[] parameter(1) ROOT s = f32[] add(x, y) }
-    body {
-      p = (s32[], f32[256,128], f32[256,128]) parameter(0)
-      i = s32[] get-tuple-element(p), index=0
-      g = f32[256,128] get-tuple-element(p), index=1
-      w = f32[256,128] get-tuple-element(p), index=2
-      r = f32[256,128] all-reduce(g), replica_groups={}, to_apply=add
-      d = f32[256,256] dot(w, w), lhs_contracting_dims={1}, rhs_contracting_dims={1}
-      e = f32[256,128] dot(d, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-      t = f32[256,128] tanh(e)
-      n = f32[256,128] add(t, r)
-      one = s32[] constant(1)
-      j = s32[] add(i, one)
-      ROOT o = (s32[], f32[256,128], f32[256,128]) tuple(j, n, t)
-    }
-    cond {
-      p = (s32[], f32[256,128], f32[256,128]) parameter(0)
-      i = s32[] get-tuple-element(p), index=0
-      n = s32[] constant(3)
-      ROOT l = pred[] compare(i, n), direction=LT
-    }
-    ENTRY main {
-      g = f32[256,128] parameter(0)
-      w = f32[256,128] parameter(1)
-      z = s32[] constant(0)
-      t = (s32[], f32[256,128], f32[256,128]) tuple(z, g, w)
-      l = (s32[], f32[256,128], f32[256,128]) while(t), condition=cond, body=body
-      a = f32[256,128] get-tuple-element(l), index=1
-      ROOT r = f32[64,128] reduce-scatter(a), replica_groups={}, dimensions={0}, to_apply=add
-    }";
+const TRAINING: &str = include_str!("../programs/training.hlo");
 
 fn on_pod(c: &Client, text: &str, devices: u32, options: CompileOptions) -> Executable {
     let topology = pod::topology(None, c.chip(), devices).expect("it fits");
@@ -198,7 +172,7 @@ fn pods_run_on_as_many_cores_as_make_them_faster() {
         )
     };
     let cycles = |n: u32, cores| {
-        let exe = on_pod(&c, &layer(n), 8, CompileOptions { cores, ..CompileOptions::default() });
+        let exe = on_pod(&c, &layer(n), 8, on_cores(cores));
         let inputs = vec![generate::placeholders(&exe.program, 0)];
         let (options, pods) = (RunOptions::new(Mode::TimingOnly), PodOptions::default());
         let done = c.run_pod(&exe, &inputs, &options, &pods, Attached::default());

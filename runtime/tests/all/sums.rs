@@ -11,31 +11,7 @@ use systole_runtime::{
 use systole_simulator::stats::{Activity, Traffic};
 
 /// Two rounds of an exchange beside products.
-const PROGRAM: &str = "HloModule m
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT c = f32[] add(a, b) }
-body { s = (s32[], bf16[256,256], f32[512,512]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  x = bf16[256,256] get-tuple-element(s), index=1
-  g = f32[512,512] get-tuple-element(s), index=2
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  r = f32[512,512] all-reduce(g), replica_groups={}, to_apply=add
-  d = bf16[256,256] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  h = f32[512,512] multiply(r, r)
-  ROOT o = (s32[], bf16[256,256], f32[512,512]) tuple(j, d, h) }
-cond { s = (s32[], bf16[256,256], f32[512,512]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] constant(2)
-  ROOT c = pred[] compare(i, n), direction=LT }
-ENTRY e {
-  x = bf16[256,256] parameter(0)
-  g = f32[512,512] parameter(1)
-  z = s32[] constant(0)
-  s = (s32[], bf16[256,256], f32[512,512]) tuple(z, x, g)
-  l = (s32[], bf16[256,256], f32[512,512]) while(s), condition=cond, body=body
-  a = bf16[256,256] get-tuple-element(l), index=1
-  b = f32[512,512] get-tuple-element(l), index=2
-  ROOT t = (bf16[256,256], f32[512,512]) tuple(a, b) }";
+const PROGRAM: &str = include_str!("../programs/exchanges_in_a_loop.hlo");
 
 fn run(chip: &str, pod: (u32, &str), all: bool) -> Report {
     run_text(PROGRAM, chip, pod, all)

@@ -5,21 +5,7 @@ use systole_runtime::source::Source;
 use systole_runtime::{Attached, Client, CompileOptions, Inputs, Mode, PodOptions, RunOptions};
 
 /// Two products, the second with what is done to its result, and a reduction in blocks.
-const TEXT: &str = "HloModule m
-add { a = f32[] parameter(0) b = f32[] parameter(1) ROOT s = f32[] add(a, b) }
-ENTRY e {
-  x = bf16[16,2048] parameter(0)
-  u = bf16[2048,3072] parameter(1)
-  w = bf16[3072,2048] parameter(2)
-  l = f32[8192,1024] parameter(3)
-  h = bf16[16,3072] dot(x, u), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  t = bf16[16,3072] tanh(h)
-  y = bf16[16,2048] dot(t, w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
-  z = f32[] constant(0)
-  s = f32[1024] reduce(l, z), dimensions={0}, to_apply=add
-  ROOT r = (bf16[16,2048], f32[1024]) tuple(y, s)
-}
-";
+const TEXT: &str = include_str!("../programs/products_and_a_sum.hlo");
 
 #[test]
 fn a_found_schedule_holds_and_gains_what_it_says() {
