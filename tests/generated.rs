@@ -1,5 +1,5 @@
-//! Generated pages are current: operations are what the compiler does, the schema is what is printed. `BLESS=1 cargo test`
-//! rewrites them.
+//! Generated pages are current: chips and instructions are those of the tables, operations what the compiler does, the schema what is
+//! printed. `BLESS=1 cargo test --test generated` rewrites them.
 
 use std::path::Path;
 use systole_isa::chip::ChipConfig;
@@ -11,6 +11,16 @@ fn current(path: &str, text: &str) {
     }
     let found = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(found == text, "{path} is stale: BLESS=1 cargo test --test generated");
+}
+
+#[test]
+fn chip_reference_is_current() {
+    current("docs/generated/chips.md", &systole_isa::chip::reference_page());
+}
+
+#[test]
+fn isa_reference_is_current() {
+    current("docs/generated/isa.md", &systole_isa::reference::isa_reference_page());
 }
 
 #[test]

@@ -9,7 +9,6 @@ mod costs;
 mod diagnostics;
 mod effects;
 mod floats;
-mod generated;
 mod instructions;
 mod layouts;
 mod opcodes;
