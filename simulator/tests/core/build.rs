@@ -20,16 +20,10 @@ impl Random {
 }
 
 /// Cycles and counters of samples so many cycles apart.
-#[derive(PartialEq, Debug)]
+#[derive(PartialEq)]
 pub struct Samples {
     interval: u64,
     seen: Vec<(u64, Vec<(u64, u64)>)>,
-}
-
-impl Samples {
-    pub fn each(interval: u64) -> Samples {
-        Samples { interval, seen: Vec::new() }
-    }
 }
 
 impl Observer for Samples {
@@ -40,6 +34,16 @@ impl Observer for Samples {
     fn sample(&mut self, s: &Sample<'_>) {
         self.seen.push((s.cycle, s.units.iter().map(|u| (u.busy, u.stalled())).collect()));
     }
+}
+
+/// Whether timing that is replayed gives the same samples, so many cycles apart, as the plain walk.
+pub fn same_samples(interval: u64, max_cycles: u64, run: impl Fn(&RunOptions, &mut Samples)) -> bool {
+    let [replayed, plain] = [true, false].map(|memo| {
+        let mut seen = Samples { interval, seen: Vec::new() };
+        run(&RunOptions { memo, max_cycles, loop_skip: false, ..RunOptions::new(Mode::TimingOnly) }, &mut seen);
+        seen
+    });
+    replayed == plain
 }
 
 /// A program in the making.

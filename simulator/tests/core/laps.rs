@@ -259,13 +259,7 @@ fn ten_thousand_random_rounds_agree() {
 fn samples_within_rounds_agree() {
     for seed in 0..30 {
         let (p, chip) = random_loop(seed);
-        let samples = |memo| {
-            let mut seen = Samples::each(1_013);
-            let options =
-                RunOptions { memo, max_cycles: 200_000, loop_skip: false, ..RunOptions::new(Mode::TimingOnly) };
-            run(&p, &chip, &options, &mut seen);
-            seen
-        };
-        assert_eq!(samples(true), samples(false), "seed {seed}");
+        let same = same_samples(1_013, 200_000, |options, seen| drop(run(&p, &chip, options, seen)));
+        assert!(same, "seed {seed}");
     }
 }

@@ -218,14 +218,8 @@ fn twenty_thousand_random_programs_agree() {
 fn samples_are_those_of_the_plain_walk() {
     for seed in 0..40 {
         let (p, chip) = random_program(seed);
-        let samples = |memo| {
-            let mut seen = Samples::each(97);
-            let options =
-                RunOptions { memo, loop_skip: false, max_cycles: 400_000, ..RunOptions::new(Mode::TimingOnly) };
-            let _ = p.machine(&chip).run(&options, &mut seen);
-            seen
-        };
-        assert_eq!(samples(true), samples(false), "seed {seed}");
+        let same = same_samples(97, 400_000, |options, seen| drop(p.machine(&chip).run(options, seen)));
+        assert!(same, "seed {seed}");
     }
 }
 

@@ -98,11 +98,10 @@ impl MxuFunction {
     pub fn stage(&mut self, reg: &[u32], chunk: usize, format: MxuFormat) -> bool {
         let s = self.shape;
         let at = self.stage_at[chunk];
-        if at + s.sublanes > s.rows {
+        let other = self.stage_t_at.iter().any(|&at| at > 0);
+        if !self.take(reg, format, (at, s.rows), other) {
             return false;
         }
-        self.mix(self.stage_t_at.iter().any(|&at| at > 0));
-        convert(format, reg, &mut self.scratch);
         let width = self.width;
         for (i, row) in self.scratch.chunks_exact(s.lanes).enumerate() {
             for (n, part) in row.chunks(width).enumerate() {
@@ -119,11 +118,10 @@ impl MxuFunction {
     pub fn stage_t(&mut self, reg: &[u32], chunk: usize, format: MxuFormat) -> bool {
         let s = self.shape;
         let at = self.stage_t_at[chunk];
-        if at + s.sublanes > s.cols {
+        let other = self.stage_at.iter().any(|&at| at > 0);
+        if !self.take(reg, format, (at, s.cols), other) {
             return false;
         }
-        self.mix(self.stage_at.iter().any(|&at| at > 0));
-        convert(format, reg, &mut self.scratch);
         let mut col = at;
         while col < at + s.sublanes {
             // Columns of one panel.
@@ -138,12 +136,18 @@ impl MxuFunction {
         true
     }
 
-    /// Rows and columns are staged for the same weights: what was not staged so far becomes zero before more comes.
-    fn mix(&mut self, other: bool) {
+    /// Converts a register to be staged from `at` on, if its sublanes end by `end`. `other`: there are columns where rows are staged,
+    /// or rows where columns are; what was not staged so far becomes zero before more comes then.
+    fn take(&mut self, reg: &[u32], format: MxuFormat, (at, end): (usize, usize), other: bool) -> bool {
+        if at + self.shape.sublanes > end {
+            return false;
+        }
         if other && !self.mixed {
             self.clear_rest(self.shape.rows);
             self.mixed = true;
         }
+        convert(format, reg, &mut self.scratch);
+        true
     }
 
     /// Makes the staged weights zero that were not staged, in the first `rows` rows.
