@@ -7,7 +7,7 @@ mod running;
 mod scan;
 pub mod spans;
 
-use self::scan::Scan;
+use self::scan::as_scan;
 use self::spans::{by_distances, by_spans, doubled};
 use super::edit::{Emit, Rewritten};
 use super::options::Facts;
@@ -50,22 +50,10 @@ fn is_plain(b: &Emit, whole: Windows<'_>) -> bool {
 /// The results, of several ones a tuple.
 fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
     let Windows { xs, inits, window, body, .. } = whole;
-    if let Some(done) = whole_lanes(b, whole)? {
-        return Ok(done);
-    }
-    if let Some(scan) = Scan::of(b.dims(xs[0]), window)
-        && let Some(done) = scan.lowered(b, whole)?
-    {
-        return Ok(done);
-    }
-    if let Some(done) = by_spans(b, whole)? {
-        return Ok(done);
-    }
-    if let Some(done) = by_distances(b, whole)? {
-        return Ok(done);
-    }
-    if let Some(done) = off_lanes(b, whole)? {
-        return Ok(done);
+    for way in [whole_lanes, as_scan, by_spans, by_distances, off_lanes] {
+        if let Some(done) = way(b, whole)? {
+            return Ok(done);
+        }
     }
     let pads: Vec<PadDim> =
         window.iter().map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 }).collect();

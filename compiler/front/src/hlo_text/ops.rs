@@ -34,17 +34,10 @@ pub(crate) fn op(opcode: &str, s: &mut Site<'_, '_>) -> PResult<Op> {
     if let Some(op) = Op::plain(opcode) {
         return Ok(op);
     }
-    if let Some(op) = data(opcode, s)? {
-        return Ok(op);
-    }
-    if let Some(op) = contraction(opcode, s)? {
-        return Ok(op);
-    }
-    if let Some(op) = control(opcode, s)? {
-        return Ok(op);
-    }
-    if let Some(op) = device(opcode, s)? {
-        return Ok(op);
+    for family in [data, contraction, control, device] {
+        if let Some(op) = family(opcode, s)? {
+            return Ok(op);
+        }
     }
     let d = s.error(format!("unknown opcode `{}`{}", shorten(opcode), did_you_mean(opcode, opcodes())));
     Err(Box::new(d.note("opcodes are those of XLA's HLO text")))

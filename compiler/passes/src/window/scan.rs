@@ -22,15 +22,20 @@ const FEW_OF_FEW: u64 = 8;
 const LOOKED: usize = 64;
 
 /// A windowed reduction whose windows are all prefixes (or all suffixes) of one dimension.
-pub(super) struct Scan {
+struct Scan {
     dim: usize,
     reverse: bool,
     /// Whether a result leaves its own element out; there is one result more then.
     exclusive: bool,
 }
 
+/// Windows that are all prefixes, or all suffixes, of one dimension.
+pub(super) fn as_scan(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
+    Scan::of(b.dims(whole.xs[0]), whole.window).map_or(Ok(None), |scan| scan.lowered(b, whole))
+}
+
 impl Scan {
-    pub(super) fn of(dims: &[u64], window: &[WindowDim]) -> Option<Scan> {
+    fn of(dims: &[u64], window: &[WindowDim]) -> Option<Scan> {
         let real: Vec<usize> = (0..dims.len()).filter(|&d| window[d] != WindowDim::TRIVIAL).collect();
         let &[dim] = &real[..] else { return None };
         let (w, n) = (&window[dim], dims[dim] as i64);
@@ -48,7 +53,7 @@ impl Scan {
     }
 
     /// The running reduction, of several results a tuple; `None`: so short a one is a reduction over windows like others.
-    pub(super) fn lowered(&self, b: &mut Emit, whole: Windows<'_>) -> Rewritten {
+    fn lowered(&self, b: &mut Emit, whole: Windows<'_>) -> Rewritten {
         let Windows { xs, inits, body, .. } = whole;
         let dims = b.dims(xs[0]);
         let (n, last) = (dims[self.dim], self.dim + 1 == dims.len());
