@@ -74,7 +74,7 @@ impl Subject {
 
     fn verify(&self, bundles: Vec<Bundle>) -> Result<(), String> {
         let changed = Scheduled { bundles, ..self.made.scheduled.clone() };
-        changed.verify(&self.made.code.unit, &self.chip, &self.made.options).map_err(|e| e[0].to_string())
+        changed.verify(&self.made.code.unit, &self.chip).map_err(|e| e[0].to_string())
     }
 
     /// Results and cycles, or the fault.

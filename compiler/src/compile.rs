@@ -173,8 +173,6 @@ fn estimate(plan: &mut Plan, chip: &ChipConfig) {
 /// The code of a plan before and after scheduling.
 pub struct ScheduledCode {
     pub code: ProgramCode,
-    /// What the scheduler was asked for.
-    pub options: ScheduleOptions,
     pub scheduled: Scheduled,
 }
 
@@ -208,7 +206,7 @@ fn scheduled(
         Some((spec, (*code.first_descs.get(i - 1)?)?)).filter(|k| k.0.looks().is_none())
     };
     let scheduled = schedule_known(&code.unit, chip, &options, &key, done).map_err(unscheduled)?;
-    Ok(ScheduledCode { code, options, scheduled })
+    Ok(ScheduledCode { code, scheduled })
 }
 
 /// What the checker found, as the bug that it is.
@@ -238,17 +236,17 @@ fn generated(
 ) -> Result<Program, CompileError> {
     let whole = chip;
     let chip = &chip.part(&plan.head.part);
-    let made = scheduled(plan, (chip, options), &mut dump, done)?;
-    let ScheduledCode { code, options: schedule_options, scheduled } = made;
+    let ScheduledCode { code, scheduled } = scheduled(plan, (chip, options), &mut dump, done)?;
     let map = vmem_map(chip);
     if let Some(dump) = dump {
         dump("schedule.txt", &systole_codegen::schedule::print::listing(&scheduled, chip, true));
     }
     if options.verify {
-        scheduled.verify(&code.unit, chip, &schedule_options).map_err(unproved)?;
+        scheduled.verify(&code.unit, chip).map_err(unproved)?;
     }
-    limit(Resource::SpillRows, scheduled.spill_rows as u64, map.spill)?;
-    let words = plan.head.words + scheduled.spill_words;
+    let area = &scheduled.spilled;
+    limit(Resource::SpillRows, area.rows.len() as u64, map.spill)?;
+    let words = plan.head.words + area.words.len() as u32;
     let (arguments, smem_words) = match code.argument_words {
         0 => (chip.smem.bytes / 4, words),
         n => (arguments::end_of_words(chip).saturating_sub(u64::from(n)), arguments::end_of_words(chip) as u32),
@@ -273,10 +271,7 @@ fn generated(
         last: DebugRange::NONE,
     });
     let spilled: Vec<DebugBuffer> = spills.collect();
-    let rows = match scheduled.spill_rows {
-        0 => plan.head.vmem_rows,
-        n => map.spill_base + n as u64,
-    };
+    let rows = if area.rows.is_empty() { plan.head.vmem_rows } else { u64::from(area.rows.end) };
     Ok(Program {
         name: plan.head.name.clone(),
         chip: plan.head.chip.clone(),

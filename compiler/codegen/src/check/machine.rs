@@ -5,7 +5,7 @@ use systole_isa::effects::{File, Reg};
 use systole_isa::{Bundle, Effect, Function, Inst, Kind, Op};
 
 /// Memory that the scheduler keeps registers in: rows of vector memory and words of scalar memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SpillArea {
     /// Rows.
     pub rows: std::ops::Range<u32>,

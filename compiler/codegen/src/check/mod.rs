@@ -48,7 +48,7 @@ pub struct Claims<'a> {
     /// First bundle of each kernel.
     pub starts: &'a [usize],
     /// Memory that no kernel's buffers overlap, for spilled registers.
-    pub spill: SpillArea,
+    pub spill: &'a SpillArea,
 }
 
 /// Stack of the proof (only what is touched takes memory): loops in loops are proved one inside the other.

@@ -75,9 +75,8 @@ pub struct Scheduled {
     pub bundles: Vec<Bundle>,
     /// The debug op of each run of bundles.
     pub ranges: Vec<DebugRange>,
-    /// Rows of vector memory and words of scalar memory taken for spilled registers.
-    pub spill_rows: u32,
-    pub spill_words: u32,
+    /// Taken for spilled registers.
+    pub spilled: SpillArea,
     pub kernels: Vec<KernelReport>,
     /// Lines that kernels bring, and the runs of bundles that come from each.
     pub places: Vec<DebugPlace>,
@@ -89,13 +88,9 @@ impl Scheduled {
     ///
     /// # Errors
     /// What is not proved, by bundle.
-    pub fn verify(&self, unit: &Unit, chip: &ChipConfig, options: &ScheduleOptions) -> Result<(), Vec<CheckError>> {
+    pub fn verify(&self, unit: &Unit, chip: &ChipConfig) -> Result<(), Vec<CheckError>> {
         let starts: Vec<usize> = self.kernels.iter().map(|k| k.start as usize).collect();
-        let spill = SpillArea {
-            rows: options.spill_base_row..options.spill_base_row + self.spill_rows,
-            words: options.spill_base_word..options.spill_base_word + self.spill_words,
-        };
-        crate::check::verify(unit, &self.bundles, &Claims { starts: &starts, spill }, chip)
+        crate::check::verify(unit, &self.bundles, &Claims { starts: &starts, spill: &self.spilled }, chip)
     }
 }
 
@@ -216,8 +211,7 @@ pub fn schedule_known<'k, K: Hash + Eq + Clone>(
         let (from, to) = (code.done.from.row, code.done.to.row);
         report.spilled = (from, to - from);
     }
-    out.spill_rows = end.row - base.row;
-    out.spill_words = end.word - base.word;
+    out.spilled = SpillArea { rows: base.row..end.row, words: base.word..end.word };
     Ok(out)
 }
 

@@ -64,6 +64,11 @@ pub fn listing(s: &Scheduled, chip: &ChipConfig, bundles: bool) -> String {
             }
         }
     }
-    let _ = writeln!(out, "spilled: {} vector memory rows, {} scalar memory words", s.spill_rows, s.spill_words);
+    let _ = writeln!(
+        out,
+        "spilled: {} vector memory rows, {} scalar memory words",
+        s.spilled.rows.len(),
+        s.spilled.words.len()
+    );
     out
 }

@@ -4,7 +4,7 @@ use super::machine::{State, run_bundles};
 use super::mutate::{DROPPED, Numbers, dropped, replaced, swapped};
 use super::{chips, options, random, seeds};
 use std::collections::BTreeMap;
-use systole_codegen::check::{Claims, SpillArea, verify};
+use systole_codegen::check::{Claims, verify};
 use systole_codegen::schedule::schedule;
 use systole_isa::{Bundle, Effect};
 
@@ -32,11 +32,7 @@ fn mutants_are_caught() {
         let unit = random::unit(seed, chip, 40);
         let out = schedule(&unit, chip, &options()).expect("schedules");
         let starts: Vec<usize> = out.kernels.iter().map(|k| k.start as usize).collect();
-        let spill = SpillArea {
-            rows: options().spill_base_row..options().spill_base_row + out.spill_rows,
-            words: options().spill_base_word..options().spill_base_word + out.spill_words,
-        };
-        let claims = Claims { starts: &starts, spill };
+        let claims = Claims { starts: &starts, spill: &out.spilled };
         let right: Vec<State> = STATES.iter().map(|s| memory(&out.bundles, *s).expect("the bundles run")).collect();
         // What is kept in the spill area and not used again is no harm.
         let (rows, words) = (options().spill_base_row as usize, options().spill_base_word as usize);

@@ -21,7 +21,7 @@ fn single(
     let unit = Unit { kernels: vec![b.finish()] };
     let options = ScheduleOptions::new(200_000, 0);
     let out = schedule(&unit, chip, &options).expect("schedules");
-    out.verify(&unit, chip, &options).expect("is proved");
+    out.verify(&unit, chip).expect("is proved");
     let listing = print::listing(&out, chip, true);
     if std::env::var("SHOW").is_ok() {
         println!("{unit}\n{listing}");
