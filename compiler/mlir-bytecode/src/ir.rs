@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::module::section;
+use crate::module::{Section, section};
 use crate::{AttributeId, Bytecode, Error, MAX_DEPTH, Reader, TypeId};
 
 /// A value: an argument of a block or a result of an operation. No two values of a file have the same number.
@@ -74,7 +74,7 @@ const USE_LIST_ORDERS: u64 = 3;
 /// From this version on arguments of blocks may lack a location.
 const ELIDED_LOCATIONS: u64 = 4;
 /// The section of operations.
-const IR: u8 = 4;
+const IR: u8 = Section::Operations as u8;
 
 /// Reads the operations of a file; the types of its values.
 pub(crate) fn read<'a>(of: &Bytecode<'a>, r: Reader<'a>) -> Result<(Block<'a>, Vec<TypeId>), Error> {

@@ -80,15 +80,36 @@ struct Dialect<'a> {
 
 /// The newest version of the format that is read.
 const NEWEST: u64 = 6;
-/// From this version on dialects may have versions.
-const DIALECT_VERSIONS: u64 = 1;
-/// From this version on operations may have properties, and their names say whether the writer knew them.
-const PROPERTIES: u64 = 5;
-/// From this version on the number of names of operations stands before them.
-const OPERATION_COUNT: u64 = 4;
-/// Sections: strings, dialects, attributes and types, their offsets, operations, resources, their offsets, dialect
-/// versions, properties.
-const SECTIONS: usize = 9;
+
+/// From which version of the format on files have something.
+mod since {
+    /// Dialects may have versions.
+    pub const DIALECT_VERSIONS: u64 = 1;
+    /// The number of names of operations stands before them.
+    pub const OPERATION_COUNT: u64 = 4;
+    /// Operations may have properties, and their names say whether the writer knew them.
+    pub const PROPERTIES: u64 = 5;
+}
+
+/// The sections of a file, by their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section {
+    Strings,
+    Dialects,
+    /// Attributes, then types; and how long each of them is.
+    Entries,
+    EntryOffsets,
+    Operations,
+    Resources,
+    ResourceOffsets,
+    /// Inside of that of dialects.
+    DialectVersion,
+    Properties,
+}
+
+impl Section {
+    const COUNT: usize = Section::Properties as usize + 1;
+}
 
 impl<'a> Bytecode<'a> {
     /// Reads a file.
@@ -110,13 +131,14 @@ impl<'a> Bytecode<'a> {
         }
         let producer = utf8(&at, r.c_string()?)?;
         let sections = sections(r)?;
-        let need = |id: usize| sections[id].ok_or_else(|| r.error(format!("section {id} is missing")));
+        let of_kind = |s: Section| sections[s as usize];
+        let need = |s: Section| of_kind(s).ok_or_else(|| r.error(format!("section {} is missing", s as usize)));
         let mut of = Bytecode {
             version,
             producer,
             block: Block::default(),
             resources: Vec::new(),
-            strings: strings(need(0)?)?,
+            strings: strings(need(Section::Strings)?)?,
             dialects: Vec::new(),
             operation_names: Vec::new(),
             attributes: Vec::new(),
@@ -124,15 +146,15 @@ impl<'a> Bytecode<'a> {
             properties: Vec::new(),
             value_types: Vec::new(),
         };
-        of.read_dialects(need(1)?)?;
-        of.read_entries(need(2)?, need(3)?)?;
-        if let Some(properties) = sections[8] {
+        of.read_dialects(need(Section::Dialects)?)?;
+        of.read_entries(need(Section::Entries)?, need(Section::EntryOffsets)?)?;
+        if let Some(properties) = of_kind(Section::Properties) {
             of.read_properties(properties)?;
         }
-        if let (Some(data), Some(offsets)) = (sections[5], sections[6]) {
+        if let (Some(data), Some(offsets)) = (of_kind(Section::Resources), of_kind(Section::ResourceOffsets)) {
             of.read_resources(data, offsets)?;
         }
-        (of.block, of.value_types) = ir::read(&of, need(4)?)?;
+        (of.block, of.value_types) = ir::read(&of, need(Section::Operations)?)?;
         Ok(of)
     }
 
@@ -142,12 +164,12 @@ impl<'a> Bytecode<'a> {
             let at = r;
             let mut name = r.varint()?;
             let mut version = None;
-            if self.version >= DIALECT_VERSIONS {
+            if self.version >= since::DIALECT_VERSIONS {
                 let versioned = name & 1 == 1;
                 name >>= 1;
                 if versioned {
                     let (id, data) = section(&mut r)?;
-                    if id != 7 {
+                    if id != Section::DialectVersion as u8 {
                         return Err(at.error(format!("section {id} where a dialect's version is due")));
                     }
                     version = Some(data);
@@ -156,7 +178,7 @@ impl<'a> Bytecode<'a> {
             let name = self.text(&at, name)?;
             self.dialects.push(Dialect { name, version });
         }
-        if self.version >= OPERATION_COUNT && !r.is_at_end() {
+        if self.version >= since::OPERATION_COUNT && !r.is_at_end() {
             r.varint()?;
         }
         while !r.is_at_end() {
@@ -165,7 +187,8 @@ impl<'a> Bytecode<'a> {
             for _ in 0..names {
                 let at = r;
                 let n = r.varint()?;
-                let (name, registered) = if self.version >= PROPERTIES { (n >> 1, n & 1 == 1) } else { (n, true) };
+                let (name, registered) =
+                    if self.version >= since::PROPERTIES { (n >> 1, n & 1 == 1) } else { (n, true) };
                 let name = format!("{}.{}", self.dialects[dialect as usize].name, self.text(&at, name)?);
                 self.operation_names.push((name.into(), registered));
             }
@@ -349,8 +372,8 @@ pub(crate) fn utf8<'a>(at: &Reader<'a>, bytes: &'a [u8]) -> Result<&'a str, Erro
 }
 
 /// The sections of a file by their number.
-fn sections(mut r: Reader<'_>) -> Result<[Option<Reader<'_>>; SECTIONS], Error> {
-    let mut all = [None; SECTIONS];
+fn sections(mut r: Reader<'_>) -> Result<[Option<Reader<'_>>; Section::COUNT], Error> {
+    let mut all = [None; Section::COUNT];
     while !r.is_at_end() {
         let at = r;
         let (id, data) = section(&mut r)?;

@@ -19,12 +19,9 @@ use systole_isa::DType;
 /// Windows that are emitted one by one; more make a loop.
 const MAX_UNROLLED: u64 = 4;
 
-/// Most places of a scatter whose updates are compared with each of them, and fewest updates; the same where updates are so many that
-/// several blocks of places are compared with a register of them.
-const MOST_PLACES: u64 = 768;
-const LEAST_UPDATES: u64 = 1024;
-const MOST_PLACES_OF_MANY: u64 = 1536;
-const MANY_UPDATES: u64 = 1 << 20;
+/// From how many updates on a scatter's are compared with each of its places, and with how many places at the most: with more where
+/// updates are so many that several blocks of places are compared with a register of them.
+const COMPARED: [(u64, u64); 2] = [(1024, 768), (1 << 20, 1536)];
 
 /// A scatter in terms of `n` windows.
 struct Windows {
@@ -197,8 +194,8 @@ fn counted(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Option<
     let (&[x], &[update]) = (inputs, &w.updates[..]) else { return None };
     let dims = b.dims(x).to_vec();
     let (places, dtype) = (dims.iter().product::<u64>(), b.dtype(x));
-    let most = if w.n < MANY_UPDATES { MOST_PLACES } else { MOST_PLACES_OF_MANY };
-    let few = (2..=most).contains(&places) && w.n >= places.max(LEAST_UPDATES);
+    let most = COMPARED.iter().filter(|(from, _)| w.n >= *from).map(|c| c.1).max().unwrap_or(0);
+    let few = (2..=most.min(w.n)).contains(&places);
     if !s.map.batching.is_empty() || !few || dtype.bits() != 32 || dtype.is_complex() || w.indexed.is_empty() {
         return None;
     }

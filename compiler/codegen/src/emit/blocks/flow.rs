@@ -2,7 +2,7 @@
 
 use super::body::{Body, Walk};
 use super::share::words_of_result;
-use super::window::{Window, step};
+use super::window::{Level, Runs, Window, step};
 use super::{BlockSpec, Choice, Share, grid, result_words, slot_rows};
 use crate::emit::hbm::{Descs, HbmUnit};
 use crate::emit::hook::Hook;
@@ -16,9 +16,9 @@ use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
-/// Semaphores: copies in by set of windows, copies out by set.
-const IN: u32 = 0;
-const OUT: u32 = 2;
+/// Semaphores of each set of windows: copies in, copies out.
+const IN: [u32; 2] = [0, 1];
+const OUT: [u32; 2] = [2, 3];
 
 /// An array in HBM.
 struct Stream {
@@ -182,15 +182,15 @@ fn start(
 }
 
 /// The copy of a window.
-fn copy(w: &Window, unit: &HbmUnit, to_hbm: bool) -> DmaDesc {
+fn copy(runs: &Runs, unit: &HbmUnit, to_hbm: bool) -> DmaDesc {
     let bytes = |rows: i64| unit.bytes(rows as u32) as i64;
-    let dim = |l: &super::window::Level| {
+    let dim = |l: &Level| {
         let (hbm, vmem) = (bytes(l.array), bytes(l.window));
         let (src_stride, dst_stride) = if to_hbm { (vmem, hbm) } else { (hbm, vmem) };
         DmaDim { count: l.count, src_stride, dst_stride }
     };
     let (src, dst) = if to_hbm { (Space::Vmem, Space::Hbm) } else { (Space::Hbm, Space::Vmem) };
-    DmaDesc { src, dst, chunk: bytes(w.run) as u32, dims: w.levels.iter().rev().map(dim).collect() }
+    DmaDesc { src, dst, chunk: bytes(runs.rows) as u32, dims: runs.levels.iter().rev().map(dim).collect() }
 }
 
 impl Flow<'_> {
@@ -277,7 +277,7 @@ impl Flow<'_> {
         // Windows that are filled again may hold results that are still being copied out.
         let refilled = self.streams.iter().any(|s| s.read && s.written);
         if sets > 1 {
-            self.bring(b, &plan, S::ZERO, IN);
+            self.bring(b, &plan, S::ZERO, IN[0]);
         }
         b.loop_static(count, |b| {
             if let Some(hook) = self.hook {
@@ -289,33 +289,33 @@ impl Flow<'_> {
                 let other = b.s_imm(set_words);
                 if refilled {
                     b.if_(done, |b| {
-                        b.if_else(set, |b| self.wait_out(b, &plan, OUT), |b| self.wait_out(b, &plan, OUT + 1));
+                        b.if_else(set, |b| self.wait_out(b, &plan, OUT[0]), |b| self.wait_out(b, &plan, OUT[1]));
                     });
                 }
                 b.if_(left, |b| {
                     let next = b.s(Op::SSub, &[other, at]);
-                    b.if_else(set, |b| self.bring(b, &plan, next, IN), |b| self.bring(b, &plan, next, IN + 1));
+                    b.if_else(set, |b| self.bring(b, &plan, next, IN[0]), |b| self.bring(b, &plan, next, IN[1]));
                 });
-                b.if_else(set, |b| self.wait_in(b, &plan, IN + 1), |b| self.wait_in(b, &plan, IN));
+                b.if_else(set, |b| self.wait_in(b, &plan, IN[1]), |b| self.wait_in(b, &plan, IN[0]));
                 if plan.out_bytes > 0 && !refilled {
                     let two = b.def_s(Op::SLtI, &[done.into(), 2.into()]);
                     b.unless(two, |b| {
-                        b.if_else(set, |b| self.wait_out(b, &plan, OUT + 1), |b| self.wait_out(b, &plan, OUT));
+                        b.if_else(set, |b| self.wait_out(b, &plan, OUT[1]), |b| self.wait_out(b, &plan, OUT[0]));
                     });
                 }
             } else {
-                self.bring(b, &plan, S::ZERO, IN);
-                self.wait_in(b, &plan, IN);
+                self.bring(b, &plan, S::ZERO, IN[0]);
+                self.wait_in(b, &plan, IN[0]);
             }
             self.work(b, &windows, choice.size, at, &walked, index);
             if sets > 1 {
-                b.if_else(set, |b| self.take(b, &plan, at, OUT + 1), |b| self.take(b, &plan, at, OUT));
+                b.if_else(set, |b| self.take(b, &plan, at, OUT[1]), |b| self.take(b, &plan, at, OUT[0]));
                 let (one, other) = (b.s_imm(1), b.s_imm(set_words));
                 b.set_s(set, Op::SSub, &[one.into(), set.into()]);
                 b.set_s(at, Op::SSub, &[other.into(), at.into()]);
             } else {
-                self.take(b, &plan, S::ZERO, OUT);
-                self.wait_out(b, &plan, OUT);
+                self.take(b, &plan, S::ZERO, OUT[0]);
+                self.wait_out(b, &plan, OUT[0]);
             }
             b.s_inc(done, 1);
             b.s_inc(index, choice.size as i32);
@@ -326,11 +326,11 @@ impl Flow<'_> {
             }
         });
         if sets > 1 {
-            let last = (count - 1) % 2;
+            let last = (count - 1) as usize % 2;
             if !refilled && count > 1 {
-                self.wait_out(b, &plan, OUT + 1 - last);
+                self.wait_out(b, &plan, OUT[1 - last]);
             }
-            self.wait_out(b, &plan, OUT + last);
+            self.wait_out(b, &plan, OUT[last]);
         }
     }
 
@@ -364,11 +364,11 @@ impl Flow<'_> {
             }
         }
         let index = b.s_imm(first as i32);
-        self.bring(b, &plan, S::ZERO, IN);
-        self.wait_in(b, &plan, IN);
+        self.bring(b, &plan, S::ZERO, IN[0]);
+        self.wait_in(b, &plan, IN[0]);
         self.work(b, &windows, choice.rest, S::ZERO, &walked, index);
-        self.take(b, &plan, S::ZERO, OUT);
-        self.wait_out(b, &plan, OUT);
+        self.take(b, &plan, S::ZERO, OUT[0]);
+        self.wait_out(b, &plan, OUT[0]);
     }
 
     /// Registers of the arrays in vector memory, with their steps over `size` steps of the cut dimension.
@@ -509,11 +509,11 @@ impl Flow<'_> {
         for r in results {
             let desc = self.descs.number(DmaDesc::contiguous(Space::Vmem, Space::Hbm, r.bytes));
             let (dst, dst_offset) = r.unit.place(b, S::ZERO, 0);
-            let args = DmaArgs { desc, src: r.words, src_offset: S::ZERO, dst, dst_offset, sem: OUT };
+            let args = DmaArgs { desc, src: r.words, src_offset: S::ZERO, dst, dst_offset, sem: OUT[0] };
             b.dma_start(args, &[r.buf], &[r.unit.buf]);
         }
         for r in results {
-            b.dma_wait(OUT, r.bytes as i32, &[r.buf], &[r.unit.buf]);
+            b.dma_wait(OUT[0], r.bytes as i32, &[r.buf], &[r.unit.buf]);
         }
     }
 
@@ -566,8 +566,8 @@ impl Copies {
             let s = &flow.streams[i];
             let (read, written, unit) = (s.read, s.written, s.unit);
             let w = windows[s.number].as_ref().expect("every stream has a window");
-            let input = read.then(|| copy(w, &unit, false));
-            let output = written.then(|| copy(w, &unit, true));
+            let input = read.then(|| copy(&w.runs, &unit, false));
+            let output = written.then(|| copy(&w.runs, &unit, true));
             c.in_bytes += input.as_ref().map_or(0, |d| d.bytes() as i32);
             c.out_bytes += output.as_ref().map_or(0, |d| d.bytes() as i32);
             let input = input.map(|d| flow.descs.number(d));

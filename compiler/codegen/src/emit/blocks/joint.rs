@@ -68,7 +68,7 @@ pub fn joints(
 
 /// Shares among operands that walk an array alike, in the order of where they begin.
 fn neighbours(group: &[(usize, &Walk)], purposes: &[Purpose], made: &Make<'_>, all: &mut [Option<Joint>]) {
-    let rows = |w: &Walk, p: Purpose| made(w, p).map(|w| w.runs() * w.run as u64);
+    let rows = |w: &Walk, p: Purpose| made(w, p).map(|w| w.runs.total());
     let mut rest = group;
     while let Some(((at, low), mut more)) = rest.split_first() {
         let mut taken = 1;

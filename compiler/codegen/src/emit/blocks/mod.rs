@@ -364,7 +364,7 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     // What is the same for all blocks is brought again for each, so that larger ones bring it less often.
     let moves = |w: &Walk| w.rows[d] != 0 || w.lanes[d] != 0;
     let brought = least.windows.iter().flatten().filter(|w| w.within.is_none() && moves(&w.walk));
-    let moved = brought.map(|w| w.bytes(row_bytes, w.walk.dtype.packing() as u64));
+    let moved = brought.map(|w| w.runs.bytes(row_bytes, w.walk.dtype.packing() as u64));
     let bytes: u64 = moved.sum();
     let total = bytes * n.div_ceil(unit) as u64;
     // What is on its way while the memory answers, for both sets of windows and both ways.
@@ -459,7 +459,7 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
         words.push(u32::try_from((rows as u64).div_ceil(packing)).ok()?);
         let p = purposes[i];
         serial |= p.written && p.read && (blocks > 1 && w.overlaps_next() || rest.is_some());
-        u32::try_from(w.bytes(row_bytes, packing)).ok().filter(|&b| b < 1 << 30)?;
+        u32::try_from(w.runs.bytes(row_bytes, packing)).ok().filter(|&b| b < 1 << 30)?;
         whole.add(w, p, (row_bytes, packing), chip);
         rest.into_iter().for_each(|r| last.add(r, p, (row_bytes, packing), chip));
     }
@@ -501,10 +501,10 @@ struct Moved {
 
 impl Moved {
     fn add(&mut self, w: &Window, p: Purpose, (row_bytes, packing): (u64, u64), chip: &ChipConfig) {
-        let bytes = w.bytes(row_bytes, packing) as f64;
+        let bytes = w.runs.bytes(row_bytes, packing) as f64;
         let cycles = bytes / chip.hbm_bytes_per_cycle().max(1e-9);
         let dma = &chip.dma;
-        let engine = (w.runs() as f64 / dma.chunks_per_cycle).max(bytes / dma.bytes_per_cycle);
+        let engine = (w.runs.count() as f64 / dma.chunks_per_cycle).max(bytes / dma.bytes_per_cycle);
         let engine = engine.max(f64::from(dma.descriptor_cycles)) / f64::from(dma.engines.max(1));
         for (to, is) in [(&mut self.read, p.read), (&mut self.written, p.written)] {
             if is {

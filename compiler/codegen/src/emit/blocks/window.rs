@@ -23,7 +23,31 @@ pub struct Level {
     pub window: i64,
 }
 
-/// The rows of an array that a block reaches, as a copy: at every combination of the levels a run of rows.
+/// Element rows of an array, as a copy: at every combination of the levels a run of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Runs {
+    /// Of a run.
+    pub rows: i64,
+    pub levels: Vec<Level>,
+}
+
+impl Runs {
+    pub fn count(&self) -> u64 {
+        self.levels.iter().map(|l| l.count as u64).product()
+    }
+
+    /// Element rows in all.
+    pub fn total(&self) -> u64 {
+        self.count() * self.rows as u64
+    }
+
+    /// Bytes of the copy.
+    pub fn bytes(&self, row_bytes: u64, packing: u64) -> u64 {
+        self.count() * (self.rows as u64 / packing * row_bytes)
+    }
+}
+
+/// The rows of an array that a block reaches.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
     /// First element row of block 0 (for arrays that start at a row passed in a register: without that row).
@@ -31,9 +55,7 @@ pub struct Window {
     /// Element rows from one block to the next, and from one index of each outer dimension to the next.
     pub step: i64,
     pub outer_steps: Vec<i64>,
-    /// Element rows of a run, and the dimensions around it.
-    pub run: i64,
-    pub levels: Vec<Level>,
+    pub runs: Runs,
     /// Element rows of the window.
     pub rows: i64,
     /// Blocks reach different lanes of the same rows.
@@ -135,8 +157,7 @@ impl Window {
             return Some(registers);
         }
         // Around few rows that are written, registers bring and take more than these.
-        let rows = |w: &Window| w.runs() * w.run as u64;
-        let fewer = words().filter(|words| WORTH * rows(words) <= rows(&registers));
+        let fewer = words().filter(|words| WORTH * words.runs.total() <= registers.runs.total());
         Some(fewer.unwrap_or(registers))
     }
 
@@ -256,8 +277,7 @@ impl Window {
             start,
             step,
             outer_steps,
-            run,
-            levels,
+            runs: Runs { rows: run, levels },
             rows: rows + g.spacing,
             shared,
             apart: false,
@@ -271,7 +291,7 @@ impl Window {
         let together = gaps
             || shared
             || returns
-            || window.levels.iter().any(foreign)
+            || window.runs.levels.iter().any(foreign)
             || window.overlaps_next() && cut.blocks > 1
             || window.outer_steps.iter().any(within);
         window.apart = !together;
@@ -281,7 +301,7 @@ impl Window {
             if start + down + (step * (cut.blocks as i64 - 1)).min(0) < 0 {
                 return None;
             }
-            let levels: i64 = window.levels.iter().map(|l| (l.count as i64 - 1) * l.array).sum();
+            let levels: i64 = window.runs.levels.iter().map(|l| (l.count as i64 - 1) * l.array).sum();
             let around: i64 = window.outer_steps.iter().zip(around).map(|(s, &n)| (s * (n as i64 - 1)).max(0)).sum();
             let end = start + around + (step * (cut.blocks as i64 - 1)).max(0) + levels + run;
             if end > w.component_rows * w.dtype.components() as i64 + g.spacing * packing {
@@ -312,18 +332,8 @@ impl Window {
             return true;
         }
         let step = self.step.abs();
-        let inside = self.levels.iter().any(|l| l.array * l.count as i64 == step || l.array == 0);
-        step < self.run && !inside
-    }
-
-    /// Runs of the copy.
-    pub fn runs(&self) -> u64 {
-        self.levels.iter().map(|l| l.count as u64).product()
-    }
-
-    /// Bytes of the copy.
-    pub fn bytes(&self, row_bytes: u64, packing: u64) -> u64 {
-        self.runs() * (self.run as u64 / packing * row_bytes)
+        let inside = self.runs.levels.iter().any(|l| l.array * l.count as i64 == step || l.array == 0);
+        step < self.runs.rows && !inside
     }
 }
 
