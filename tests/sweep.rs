@@ -110,7 +110,7 @@ fn a_worker_that_dies_is_made_good_and_one_that_always_dies_is_a_row() {
     let store = Store::open(&folder).expect("it was planned");
     let plan = store.plan().expect("it was planned");
     // A worker that kills itself in its first task, and whenever it runs one certain point alone.
-    let victim = &plan.points[7].id;
+    let victim = &plan.points[7].case.id;
     let wrapper = dir.join("worker.sh");
     let script = format!(
         "#!/bin/sh\nif mkdir '{0}/first' 2>/dev/null; then kill -9 $$; fi\n\
@@ -245,10 +245,10 @@ fn designs_are_whole_as_they_come() {
     let store = Store::open(&folder).expect("it was planned");
     let plan = store.plan().expect("a plan");
     let order = store.missing(&plan, false).expect("a whole folder");
-    let of = |id: &String| plan.points.iter().find(|p| p.id == *id).expect("a point of the plan");
+    let of = |id: &String| plan.points.iter().find(|p| p.case.id == *id).expect("a point of the plan");
     // Two points share a code; both programs' codes of a chip come before the next chip's.
     let groups: Vec<(String, String)> =
-        order.iter().map(|id| (of(id).sets["mxu.count"].clone(), of(id).program.clone())).collect();
+        order.iter().map(|id| (of(id).case.sets["mxu.count"].clone(), of(id).case.program.clone())).collect();
     assert_eq!(groups.len(), 12);
     for chip in groups.chunks(4) {
         assert!(chip.iter().all(|g| g.0 == chip[0].0), "{groups:?}");

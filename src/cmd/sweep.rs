@@ -337,7 +337,7 @@ fn estimate(spec: &Spec, plan: &Plan, bytes: &std::collections::BTreeMap<String,
     let workers = local::workers();
     let (mut total, mut notes) = (0.0, String::new());
     for p in &spec.programs {
-        let points: Vec<_> = plan.points.iter().filter(|q| q.program == p.name && q.refused.is_none()).collect();
+        let points: Vec<_> = plan.points.iter().filter(|q| q.case.program == p.name && q.refused.is_none()).collect();
         let Some(first) = points.first() else { continue };
         let part = Plan { points: points.iter().map(|p| (*p).clone()).collect(), ..plan.clone() };
         let (codes, runs) = part.counts();
@@ -479,7 +479,7 @@ fn status(dir: &str) -> Result<(), RuntimeError> {
     let mut reasons: std::collections::BTreeMap<&str, usize> = Default::default();
     let (mut ok, mut failed) = (0, 0);
     for p in &o.plan.points {
-        match results.get(&p.id) {
+        match results.get(&p.case.id) {
             Some(r) if r.run.is_some() => ok += 1,
             Some(r) => {
                 failed += 1;

@@ -25,9 +25,9 @@ impl Table {
 
     fn texts(&self) -> Vec<Texts<'_>> {
         let mut out: Vec<Texts<'_>> = vec![
-            ("id".into(), Box::new(|r| r.id.clone())),
-            ("program".into(), Box::new(|r| r.program.clone())),
-            ("chip".into(), Box::new(|r| r.chip.clone())),
+            ("id".into(), Box::new(|r| r.case.id.clone())),
+            ("program".into(), Box::new(|r| r.case.program.clone())),
+            ("chip".into(), Box::new(|r| r.case.chip.clone())),
             ("status".into(), Box::new(|r| r.status.to_string())),
             ("reason".into(), Box::new(|r| r.reason.clone())),
             ("bound".into(), Box::new(|r| r.bound.clone())),
@@ -35,7 +35,7 @@ impl Table {
             ("front".into(), Box::new(|r| r.front.to_string())),
         ];
         for k in &self.keys {
-            let own = move |r: &Row| r.sets.get(k).or_else(|| r.options.get(k)).cloned().unwrap_or_default();
+            let own = move |r: &Row| r.case.value(k).cloned().unwrap_or_default();
             out.push((k.clone(), Box::new(own)));
         }
         out

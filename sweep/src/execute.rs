@@ -34,7 +34,7 @@ pub struct Ran {
 
 /// How a point's program is compiled.
 fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<CompileOptions, RuntimeError> {
-    let get = |key: &str| point.options.get(key);
+    let get = |key: &str| point.case.options.get(key);
     let count = |key: &str| -> Result<Option<u32>, RuntimeError> {
         let Some(text) = get(key) else { return Ok(None) };
         let n = text.parse().ok().filter(|n| *n > 0);
@@ -64,9 +64,9 @@ fn options(point: &Point, chip: &ChipConfig, module: (u32, u32)) -> Result<Compi
 /// The program of a point's code.
 fn compiled(spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) -> Result<Program, RuntimeError> {
     let client = Client::with_chip(point.compiled_for(base, spec.code)?);
-    let source = source::read_one(&point.program, bytes, client.chip(), false, &mut Vec::new())?;
+    let source = source::read_one(&point.case.program, bytes, client.chip(), false, &mut Vec::new())?;
     let options = options(point, client.chip(), source.devices())?;
-    client.compile_source(source, &point.program, &options, None)
+    client.compile_source(source, &point.case.program, &options, None)
 }
 
 /// The program of a point's code: one that another task made, or compiled and, where points of a grid share codes, kept for others.
@@ -158,7 +158,7 @@ pub fn one(store: &Store, plan: &Plan, spec: &Spec, point: &Point) -> Result<Ran
     if let Some(why) = &point.refused {
         return Err(bad(why.clone()));
     }
-    let path = store.program(plan, &point.program)?;
+    let path = store.program(plan, &point.case.program)?;
     let bytes = std::fs::read(&path).map_err(|e| bad(format!("{}: {e}", path.display())))?;
     let base = plan.base(point)?;
     let program = code(store, spec, point, base, &bytes)?;
@@ -180,7 +180,7 @@ pub fn measure(
 ) -> Result<(f64, f64), RuntimeError> {
     let start = Instant::now();
     let base = plan.base(point)?;
-    let program = compiled(spec, point, base, bytes.get(&point.program).map_or(&[][..], Vec::as_slice))?;
+    let program = compiled(spec, point, base, bytes.get(&point.case.program).map_or(&[][..], Vec::as_slice))?;
     let compile = start.elapsed().as_secs_f64();
     let client = Client::with_chip(point.chip(base)?);
     let exe = client.load(program)?;
@@ -228,10 +228,10 @@ fn run_point(store: &Store, plan: &Plan, spec: &Spec, point: &Point, last: &mut 
         return result.clone();
     }
     let base = plan.base(point).map_err(|e| line(&e))?;
-    if last.program.as_ref().is_none_or(|p| p.0 != point.program) {
-        let path = store.program(plan, &point.program).map_err(|e| line(&e))?;
+    if last.program.as_ref().is_none_or(|p| p.0 != point.case.program) {
+        let path = store.program(plan, &point.case.program).map_err(|e| line(&e))?;
         let bytes = std::fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-        last.program = Some((point.program.clone(), bytes));
+        last.program = Some((point.case.program.clone(), bytes));
     }
     if last.code.as_ref().is_none_or(|c| c.0 != point.code) {
         let bytes = last.program.as_ref().map_or(&[][..], |p| &p.1);
@@ -261,7 +261,7 @@ const STORED_EVERY: Duration = Duration::from_secs(2);
 /// If the folder is damaged or cannot be written. Points that fail are results.
 pub fn task(store: &Store, ids: &[String], name: &str) -> Result<usize, RuntimeError> {
     let (plan, spec) = (store.plan()?, store.spec()?);
-    let by_id: BTreeMap<&str, &Point> = plan.points.iter().map(|p| (p.id.as_str(), p)).collect();
+    let by_id: BTreeMap<&str, &Point> = plan.points.iter().map(|p| (p.case.id.as_str(), p)).collect();
     let mut last = Last::default();
     let mut outcomes = Vec::new();
     let mut stored = Instant::now();

@@ -148,9 +148,9 @@ impl Plot {
 /// A design in words.
 fn describe(table: &Table, d: &Design) -> String {
     let row = &table.rows[d.rows[0]];
-    let sets = row.sets.iter().chain(&row.options).map(|(k, v)| format!("{k}={}", pretty(k, v)));
+    let sets = row.case.changes().map(|(k, v)| format!("{k}={}", pretty(k, v)));
     let values = table.objectives.iter().zip(&d.values).map(|(o, v)| format!("{} {}", o.column, short(*v)));
-    format!("{} {}: {}", row.chip, sets.collect::<Vec<_>>().join(" "), values.collect::<Vec<_>>().join(", "))
+    format!("{} {}: {}", row.case.chip, sets.collect::<Vec<_>>().join(" "), values.collect::<Vec<_>>().join(", "))
 }
 
 /// A parameter's value as people read it.
@@ -192,7 +192,7 @@ fn pareto(table: &Table, a: usize, b: usize) -> String {
 /// Every design as a line over parameters and objectives.
 fn parallel(table: &Table) -> String {
     let number = |r: &Row, k: &str| {
-        let text = r.sets.get(k).or_else(|| r.options.get(k))?;
+        let text = r.case.value(k)?;
         crate::spec::number(k, text)
     };
     let varies = |k: &&String| {
@@ -285,8 +285,8 @@ fn uncertainty(plan: &Plan, table: &Table, results: &BTreeMap<String, Outcome>) 
     let energy = |r: &&Row| r.numbers.energy_j;
     let best = table.rows.iter().filter(|r| r.front).min_by(|a, b| energy(a).total_cmp(&energy(b)));
     let Some(row) = best else { return Ok(String::new()) };
-    let point = plan.points.iter().find(|p| p.id == row.id);
-    let run = results.get(&row.id).and_then(|o| o.run.as_ref());
+    let point = plan.points.iter().find(|p| p.case.id == row.case.id);
+    let run = results.get(&row.case.id).and_then(|o| o.run.as_ref());
     let (Some(point), Some(run)) = (point, run) else { return Ok(String::new()) };
     let chip = point.chip(plan.base(point)?)?;
     let bars = tornado(&chip, run, 10);
@@ -312,9 +312,9 @@ fn uncertainty(plan: &Plan, table: &Table, results: &BTreeMap<String, Outcome>) 
     svg += "</svg>\n";
     Ok(format!(
         "<p class=\"dim\">{} on {} {}, {} J</p>{svg}",
-        escape(&row.program),
-        escape(&row.chip),
-        row.id,
+        escape(&row.case.program),
+        escape(&row.case.chip),
+        row.case.id,
         short(middle)
     ))
 }
@@ -330,8 +330,10 @@ fn rooflines(plan: &Plan, table: &Table, results: &BTreeMap<String, Outcome>) ->
     }
     let mut roofs = Vec::new();
     for row in table.rows.iter().filter(|r| r.front) {
-        let point = plan.points.iter().find(|p| p.id == row.id);
-        let (Some(point), Some(run)) = (point, results.get(&row.id).and_then(|o| o.run.as_ref())) else { continue };
+        let point = plan.points.iter().find(|p| p.case.id == row.case.id);
+        let (Some(point), Some(run)) = (point, results.get(&row.case.id).and_then(|o| o.run.as_ref())) else {
+            continue;
+        };
         let chip = point.chip(plan.base(point)?)?;
         let bytes = row.numbers.hbm_bytes / f64::from(run.devices.max(1));
         if bytes <= 0.0 || run.flops <= 0.0 {
@@ -342,7 +344,7 @@ fn rooflines(plan: &Plan, table: &Table, results: &BTreeMap<String, Outcome>) ->
             bytes: chip.device_hbm_bandwidth() * chip.hbm.efficiency,
             intensity: run.flops / bytes,
             rate: run.flops / row.numbers.time_s,
-            title: format!("{} {}", row.program, row.id),
+            title: format!("{} {}", row.case.program, row.case.id),
         });
     }
     if roofs.is_empty() {
@@ -381,9 +383,9 @@ fn rows(table: &Table) -> String {
         } else {
             "bad"
         };
-        out += &format!("<tr class=\"{class}\"><td>{}</td><td>{}</td>", escape(&r.program), escape(&r.chip));
+        out += &format!("<tr class=\"{class}\"><td>{}</td><td>{}</td>", escape(&r.case.program), escape(&r.case.chip));
         for k in &table.keys {
-            let v = r.sets.get(k).or_else(|| r.options.get(k)).map(|v| pretty(k, v)).unwrap_or_default();
+            let v = r.case.value(k).map(|v| pretty(k, v)).unwrap_or_default();
             out += &format!("<td>{}</td>", escape(&v));
         }
         for c in columns {

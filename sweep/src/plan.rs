@@ -45,9 +45,9 @@ impl Base {
     }
 }
 
-/// One design with one program.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+/// A design and a program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Case {
     /// Hash of chip, program, flags and version.
     pub id: String,
     pub program: String,
@@ -57,6 +57,25 @@ pub struct Point {
     pub sets: BTreeMap<String, String>,
     /// Flags of the compilation.
     pub options: BTreeMap<String, String>,
+}
+
+impl Case {
+    /// What is different from the base chip and the usual compilation, by key.
+    pub fn changes(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.sets.iter().chain(&self.options)
+    }
+
+    /// The value of a key, if it is one of [`Self::changes`].
+    pub fn value(&self, key: &str) -> Option<&String> {
+        self.sets.get(key).or_else(|| self.options.get(key))
+    }
+}
+
+/// One design with one program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    #[serde(flatten)]
+    pub case: Case,
     /// Points of one hash have one code.
     pub code: String,
     /// Points of one hash differ in prices alone.
@@ -72,7 +91,7 @@ impl Point {
     /// # Errors
     /// If they do not fit together.
     pub fn chip(&self, base: &Base) -> Result<ChipConfig, RuntimeError> {
-        with(base.chip()?, self.sets.iter())
+        with(base.chip()?, self.case.sets.iter())
     }
 
     /// The chip that code is made for: with the overrides that code depends on, or all.
@@ -82,13 +101,13 @@ impl Point {
     pub fn compiled_for(&self, base: &Base, code: Code) -> Result<ChipConfig, RuntimeError> {
         match code {
             Code::Each => self.chip(base),
-            Code::Shared => with(base.chip()?, self.sets.iter().filter(|s| binds_code(s.0))),
+            Code::Shared => with(base.chip()?, self.case.sets.iter().filter(|s| binds_code(s.0))),
         }
     }
 
     /// What is the same for the same design with another program.
     pub fn design(&self) -> (&str, &BTreeMap<String, String>, &BTreeMap<String, String>) {
-        (&self.chip, &self.sets, &self.options)
+        (&self.case.chip, &self.case.sets, &self.case.options)
     }
 }
 
@@ -322,11 +341,13 @@ impl Plan {
         let mut places = Vec::new();
         for p in &spec.programs {
             let mut point = Point {
-                id: String::new(),
-                program: p.name.clone(),
-                chip: base.name.clone(),
-                sets: sets.clone(),
-                options: options.clone(),
+                case: Case {
+                    program: p.name.clone(),
+                    chip: base.name.clone(),
+                    sets: sets.clone(),
+                    options: options.clone(),
+                    ..Case::default()
+                },
                 code: String::new(),
                 run: String::new(),
                 refused: None,
@@ -340,14 +361,14 @@ impl Plan {
 
     /// Fills in the hashes.
     fn identify(&self, spec: &Spec, base: &Base, point: &mut Point) {
-        let flags = format!("{:?} {:?} {:?} {:?}", point.options, spec.code, spec.assume, spec.max_cycles);
-        let program = self.programs.get(&point.program).map_or("", String::as_str);
+        let flags = format!("{:?} {:?} {:?} {:?}", point.case.options, spec.code, spec.assume, spec.max_cycles);
+        let program = self.programs.get(&point.case.program).map_or("", String::as_str);
         let chip = match point.chip(base).and_then(|c| Ok((point.compiled_for(base, spec.code)?, c))) {
             Ok(c) => c,
             Err(e) => {
                 point.refused = Some(e.to_string().trim().replace('\n', " "));
-                let sets = format!("{:?}", point.sets);
-                point.id = hash(&["refused", &base.name, &base.text, &sets, program, &flags, &self.version]);
+                let sets = format!("{:?}", point.case.sets);
+                point.case.id = hash(&["refused", &base.name, &base.text, &sets, program, &flags, &self.version]);
                 return;
             }
         };
@@ -362,8 +383,8 @@ impl Plan {
         let (compiled, chip) = chip;
         point.code = hash(&[&text(&compiled, false), program, &flags, &self.version]);
         point.run = hash(&[&point.code, &text(&chip, false)]);
-        point.id = hash(&[&point.run, &text(&chip, true)]);
-        debug_assert!(point.sets.keys().all(|k| !is_price(k) || !binds_code(k)));
+        point.case.id = hash(&[&point.run, &text(&chip, true)]);
+        debug_assert!(point.case.sets.keys().all(|k| !is_price(k) || !binds_code(k)));
     }
 
     /// The base chip of a point.
@@ -371,8 +392,8 @@ impl Plan {
     /// # Errors
     /// If the plan is damaged.
     pub fn base(&self, point: &Point) -> Result<&Base, RuntimeError> {
-        let found = self.bases.values().find(|b| b.name == point.chip);
-        found.ok_or_else(|| bad(format!("point {}: chip `{}` is not in the plan", point.id, point.chip)))
+        let found = self.bases.values().find(|b| b.name == point.case.chip);
+        found.ok_or_else(|| bad(format!("point {}: chip `{}` is not in the plan", point.case.id, point.case.chip)))
     }
 
     /// How many codes and runs the points need.

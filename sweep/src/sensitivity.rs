@@ -81,7 +81,7 @@ pub fn slices(table: &Table, objective: usize) -> Vec<Slice> {
         let mut by: std::collections::BTreeMap<u64, (f64, f64, usize)> = Default::default();
         for d in table.designs.iter().filter(|d| d.feasible && d.values[objective] > 0.0) {
             let row = &table.rows[d.rows[0]];
-            let text = row.sets.get(key).or_else(|| row.options.get(key));
+            let text = row.case.value(key);
             let Some(x) = text.and_then(|t| crate::spec::number(key, t)).filter(|x| *x >= 0.0) else { continue };
             let e = by.entry(x.to_bits()).or_insert((x, 0.0, 0));
             e.1 += d.values[objective].ln();

@@ -192,15 +192,17 @@ impl Store {
         // The first design that a code is for: its place among those of the program.
         let (mut designs, mut first) = (BTreeMap::new(), BTreeMap::new());
         for p in &plan.points {
-            let place = designs.entry(p.program.as_str()).or_insert(0usize);
+            let place = designs.entry(p.case.program.as_str()).or_insert(0usize);
             first.entry(p.code.as_str()).or_insert(*place);
             *place += 1;
         }
-        let mut points: Vec<_> = plan.points.iter().filter(|p| !ready(&p.id)).collect();
+        let mut points: Vec<_> = plan.points.iter().filter(|p| !ready(&p.case.id)).collect();
         let place = |p: &Point| first[p.code.as_str()];
-        points.sort_by(|a, b| (place(a), &a.program, &a.run, &a.id).cmp(&(place(b), &b.program, &b.run, &b.id)));
-        points.dedup_by(|a, b| a.id == b.id);
-        Ok(points.into_iter().map(|p| p.id.clone()).collect())
+        points.sort_by(|a, b| {
+            (place(a), &a.case.program, &a.run, &a.case.id).cmp(&(place(b), &b.case.program, &b.run, &b.case.id))
+        });
+        points.dedup_by(|a, b| a.case.id == b.case.id);
+        Ok(points.into_iter().map(|p| p.case.id.clone()).collect())
     }
 
     /// Writes tasks of at most `chunk` points with one code; the file, and how many there are.
@@ -208,7 +210,7 @@ impl Store {
     /// # Errors
     /// If they cannot be written.
     pub fn tasks(&self, plan: &Plan, missing: &[String], chunk: usize) -> Result<(PathBuf, usize), RuntimeError> {
-        let codes: BTreeMap<&str, &str> = plan.points.iter().map(|p| (p.id.as_str(), p.code.as_str())).collect();
+        let codes: BTreeMap<&str, &str> = plan.points.iter().map(|p| (p.case.id.as_str(), p.code.as_str())).collect();
         let mut tasks: Vec<Vec<&str>> = Vec::new();
         for id in missing {
             let fits = |t: &&mut Vec<&str>| t.len() < chunk.max(1) && codes.get(t[0]) == codes.get(id.as_str());

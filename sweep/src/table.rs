@@ -4,7 +4,7 @@ use crate::bad;
 use crate::front::{Design, mark};
 use crate::numbers::{NUMBERS, Numbers};
 use crate::outcome::{Counters, Outcome};
-use crate::plan::{Plan, Point};
+use crate::plan::{Case, Plan, Point};
 use crate::spec::{Objective, Spec};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,11 +15,8 @@ use systole_runtime::cost::{self, Prices, draws, energy};
 /// A row.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    pub id: String,
-    pub program: String,
-    pub chip: String,
-    pub sets: BTreeMap<String, String>,
-    pub options: BTreeMap<String, String>,
+    #[serde(flatten)]
+    pub case: Case,
     /// `ok`, `failed` or `missing`.
     pub status: &'static str,
     pub reason: String,
@@ -131,7 +128,7 @@ impl Table {
         let mut rows = Vec::with_capacity(plan.points.len());
         let mut drawn = Vec::with_capacity(plan.points.len());
         for p in &plan.points {
-            let (row, draws) = Table::row(spec, plan, p, results.get(&p.id), sets)?;
+            let (row, draws) = Table::row(spec, plan, p, results.get(&p.case.id), sets)?;
             rows.push(row);
             drawn.push(draws);
         }
@@ -157,11 +154,7 @@ impl Table {
         sets: &[String],
     ) -> Result<(Row, Vec<Numbers>), RuntimeError> {
         let mut row = Row {
-            id: p.id.clone(),
-            program: p.program.clone(),
-            chip: p.chip.clone(),
-            sets: p.sets.clone(),
-            options: p.options.clone(),
+            case: p.case.clone(),
             status: "missing",
             reason: String::new(),
             bound: String::new(),
@@ -185,7 +178,7 @@ impl Table {
             row.broken.push(format!("{}: {:.2} of {:.2} {}", c.name, c.have, c.limit, c.unit));
         }
         for (text, expr) in &spec.constraints {
-            let value = |n: &str| numbers.get(n).or_else(|| p.sets.get(n).and_then(|v| crate::spec::number(n, v)));
+            let value = |n: &str| numbers.get(n).or_else(|| p.case.sets.get(n).and_then(|v| crate::spec::number(n, v)));
             let holds = expr.eval(&value).map_err(|e| bad(format!("constraint `{text}`: {e}")))?;
             if holds == 0.0 {
                 row.broken.push(text.clone());
@@ -208,8 +201,8 @@ impl Table {
         let head: Vec<&str> = head.chain(after).chain(NUMBERS.iter().map(|n| n.0)).collect();
         w.write_record(&head).map_err(fail)?;
         for r in &self.rows {
-            let mut record = vec![r.id.clone(), r.program.clone(), r.chip.clone()];
-            let own = |k: &String| r.sets.get(k).or_else(|| r.options.get(k)).cloned().unwrap_or_default();
+            let mut record = vec![r.case.id.clone(), r.case.program.clone(), r.case.chip.clone()];
+            let own = |k: &String| r.case.value(k).cloned().unwrap_or_default();
             record.extend(self.keys.iter().map(own));
             let front = if r.front { "1" } else { "0" };
             record.extend([r.status.into(), r.reason.clone(), r.bound.clone(), r.broken.join("; "), front.into()]);
@@ -240,7 +233,8 @@ impl Table {
 
 /// Parameters and options that not all points have alike.
 fn keys(plan: &Plan) -> Vec<String> {
-    let all: BTreeSet<&String> = plan.points.iter().flat_map(|p| p.sets.keys().chain(p.options.keys())).collect();
+    let all: BTreeSet<&String> =
+        plan.points.iter().flat_map(|p| p.case.sets.keys().chain(p.case.options.keys())).collect();
     all.into_iter().cloned().collect()
 }
 

@@ -38,8 +38,8 @@ struct Sweep {
 }
 
 fn design(r: &Row) -> String {
-    let words = r.sets.iter().chain(&r.options).map(|(k, v)| format!("{k}={}", pretty(k, v)));
-    format!("{} {}", r.chip, words.collect::<Vec<_>>().join(" "))
+    let words = r.case.changes().map(|(k, v)| format!("{k}={}", pretty(k, v)));
+    format!("{} {}", r.case.chip, words.collect::<Vec<_>>().join(" "))
 }
 
 /// The last word of a parameter's name.
@@ -50,7 +50,7 @@ fn last(key: &str) -> &str {
 /// Parameters that have several values, with the words that they are told apart by: their last, where no other's is the same.
 fn varied(rows: &[Row]) -> BTreeMap<&str, &str> {
     let mut values: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (k, v) in rows.iter().flat_map(|r| r.sets.iter().chain(&r.options)) {
+    for (k, v) in rows.iter().flat_map(|r| r.case.changes()) {
         values.entry(k).or_default().insert(v);
     }
     let keys: Vec<&str> = values.iter().filter(|v| v.1.len() > 1).map(|v| *v.0).collect();
@@ -60,7 +60,7 @@ fn varied(rows: &[Row]) -> BTreeMap<&str, &str> {
 
 /// The parameters of a row that have several values, in few words.
 fn label(r: &Row, varied: &BTreeMap<&str, &str>) -> String {
-    let all = r.sets.iter().chain(&r.options);
+    let all = r.case.changes();
     let words = all.filter_map(|(k, v)| Some(format!("{}={}", varied.get(k.as_str())?, pretty(k, v))));
     words.collect::<Vec<_>>().join(" ")
 }
@@ -81,8 +81,8 @@ impl Sweep {
         }
         let words = varied(&table.rows);
         let point = |(r, standing): (&Row, Standing)| SweepPoint {
-            id: r.id.clone(),
-            program: r.program.clone(),
+            id: r.case.id.clone(),
+            program: r.case.program.clone(),
             design: design(r),
             label: label(r, &words),
             standing: match r.status {
@@ -107,7 +107,7 @@ impl Sweep {
     }
 
     fn point<'a>(&self, plan: &'a Plan, id: &str) -> Result<&'a Point, RuntimeError> {
-        plan.points.iter().find(|p| p.id == id).ok_or_else(|| bad(format!("no point {id}")))
+        plan.points.iter().find(|p| p.case.id == id).ok_or_else(|| bad(format!("no point {id}")))
     }
 
     /// Why the second point is better or worse than the first: by parameter, unit, purpose and operation.
@@ -123,13 +123,20 @@ impl Sweep {
             Ok((point, run, chip, e))
         };
         let ((p, x, chip_a, ea), (q, y, chip_b, eb)) = (side(a)?, side(b)?);
-        let keys: BTreeSet<&String> = p.sets.keys().chain(q.sets.keys()).collect();
-        let value = |p: &Point, k: &String| p.sets.get(k).map_or("(base)".to_string(), |v| pretty(k, v));
-        let changed = keys.into_iter().filter(|k| p.sets.get(*k) != q.sets.get(*k));
+        let keys: BTreeSet<&String> = p.case.sets.keys().chain(q.case.sets.keys()).collect();
+        let value = |p: &Point, k: &String| p.case.sets.get(k).map_or("(base)".to_string(), |v| pretty(k, v));
+        let changed = keys.into_iter().filter(|k| p.case.sets.get(*k) != q.case.sets.get(*k));
         let changed: Vec<String> = changed.map(|k| format!("{k} {} -> {}", value(p, k), value(q, k))).collect();
         let (ta, tb) = (chip_a.seconds(x.cycles), chip_b.seconds(y.cycles));
         let mut lines = vec![
-            format!("A {} {}   B {} {}   {}", p.program, p.chip, q.program, q.chip, changed.join(", ")),
+            format!(
+                "A {} {}   B {} {}   {}",
+                p.case.program,
+                p.case.chip,
+                q.case.program,
+                q.case.chip,
+                changed.join(", ")
+            ),
             format!(
                 "time {} -> {} ({:+.1} %), bound by {} -> {}",
                 time(ta),
@@ -181,7 +188,7 @@ impl Sweep {
         let base = plan.base(point)?;
         let mut words = vec!["top".to_string(), path.to_string_lossy().into_owned(), "--timing-only".into()];
         words.extend(["--chip".to_string(), base.name.clone()]);
-        words.extend(point.sets.iter().map(|(k, v)| format!("--set={k}={v}")));
+        words.extend(point.case.sets.iter().map(|(k, v)| format!("--set={k}={v}")));
         words.extend(self.spec.assume.iter().map(|a| format!("--assume={a}")));
         #[derive(Parser)]
         struct Words {

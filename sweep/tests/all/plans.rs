@@ -16,7 +16,7 @@ fn plan(body: &str) -> Result<Plan, String> {
 }
 
 fn column(p: &Plan, key: &str) -> Vec<String> {
-    let mut all: Vec<String> = p.points.iter().map(|p| p.sets[key].clone()).collect();
+    let mut all: Vec<String> = p.points.iter().map(|p| p.case.sets[key].clone()).collect();
     all.dedup();
     all
 }
@@ -30,14 +30,14 @@ fn grids_ranges_links_and_conditions() {
     )
     .expect("good");
     assert_eq!((p.points.len(), p.removed), (15, 3));
-    assert!(p.points.iter().all(|p| p.sets["mxu.cols"] == p.sets["mxu.rows"] && p.refused.is_none()));
+    assert!(p.points.iter().all(|p| p.case.sets["mxu.cols"] == p.case.sets["mxu.rows"] && p.refused.is_none()));
     let mut rates = column(&p, "hbm.bandwidth");
     rates.sort();
     rates.dedup();
     assert_eq!(rates, ["1.6 TB/s", "400 GB/s", "800 GB/s"]);
     // Bandwidth needs no other code.
     assert_eq!(p.counts(), (5, 15));
-    let ids: BTreeSet<&String> = p.points.iter().map(|p| &p.id).collect();
+    let ids: BTreeSet<&String> = p.points.iter().map(|p| &p.case.id).collect();
     assert_eq!(ids.len(), 15);
 }
 
@@ -51,11 +51,11 @@ fn samples_cover_evenly_and_follow_from_the_seed() {
     };
     let p = plan(&body(1)).expect("good");
     for engines in ["1", "2", "4", "8"] {
-        assert_eq!(p.points.iter().filter(|p| p.sets["dma.engines"] == engines).count(), 10);
+        assert_eq!(p.points.iter().filter(|p| p.case.sets["dma.engines"] == engines).count(), 10);
     }
     let mut tenths = [0; 10];
     for p in &p.points {
-        let at = systole_sweep::spec::number("hbm.latency", &p.sets["hbm.latency"]).expect("a time");
+        let at = systole_sweep::spec::number("hbm.latency", &p.case.sets["hbm.latency"]).expect("a time");
         tenths[((at - 1e-7) / 4e-8) as usize] += 1;
     }
     assert_eq!(tenths, [4; 10]);

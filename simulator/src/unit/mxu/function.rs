@@ -39,9 +39,8 @@ pub(crate) struct MxuFunction {
     staged_rows: usize,
     /// Both rows and columns were staged: what was not is zero already.
     mixed: bool,
-    /// Next row or column of each staging chunk.
-    stage_at: Vec<usize>,
-    stage_t_at: Vec<usize>,
+    /// The row, and the column, that comes next in each chunk.
+    staged_to: [Vec<usize>; 2],
     /// Rows of pending blocks and of the register row being pushed chunk by chunk.
     input: Vec<f32>,
     /// Words of `input` that pending blocks fill.
@@ -57,6 +56,10 @@ pub(crate) struct MxuFunction {
     spare_outs: Vec<Vec<f32>>,
     scratch: Vec<f32>,
 }
+
+/// Ways to stage weights: which of [`MxuFunction::staged_to`] counts.
+const ROWS: usize = 0;
+const COLUMNS: usize = 1;
 
 /// Products in FIFO order, `sublanes x cols` words each, of which those from `head` on are still to be read.
 #[derive(Debug)]
@@ -79,8 +82,7 @@ impl MxuFunction {
             staged: vec![0.0; n],
             staged_rows: 0,
             mixed: false,
-            stage_at: vec![0; shape.cols / shape.lanes],
-            stage_t_at: vec![0; shape.rows / shape.lanes],
+            staged_to: [vec![0; shape.cols / shape.lanes], vec![0; shape.rows / shape.lanes]],
             input: Vec::new(),
             filled: 0,
             current: vec![0.0; shape.sublanes * shape.rows],
@@ -96,32 +98,22 @@ impl MxuFunction {
 
     /// Appends a register's sublanes as weight rows; `false` if the staging area is full.
     pub fn stage(&mut self, reg: &[u32], chunk: usize, format: MxuFormat) -> bool {
-        let s = self.shape;
-        let at = self.stage_at[chunk];
-        let other = self.stage_t_at.iter().any(|&at| at > 0);
-        if !self.take(reg, format, (at, s.rows), other) {
-            return false;
-        }
-        let width = self.width;
+        let Some(at) = self.take(reg, format, (ROWS, chunk)) else { return false };
+        let (s, width) = (self.shape, self.width);
         for (i, row) in self.scratch.chunks_exact(s.lanes).enumerate() {
             for (n, part) in row.chunks(width).enumerate() {
                 let o = place(width, s.rows, at + i, chunk * s.lanes + n * width);
                 self.staged[o..o + part.len()].copy_from_slice(part);
             }
         }
-        self.stage_at[chunk] = at + s.sublanes;
         self.staged_rows = self.staged_rows.max(at + s.sublanes);
         true
     }
 
     /// Appends a register's sublanes as weight columns; `false` if the staging area is full.
     pub fn stage_t(&mut self, reg: &[u32], chunk: usize, format: MxuFormat) -> bool {
+        let Some(at) = self.take(reg, format, (COLUMNS, chunk)) else { return false };
         let s = self.shape;
-        let at = self.stage_t_at[chunk];
-        let other = self.stage_at.iter().any(|&at| at > 0);
-        if !self.take(reg, format, (at, s.cols), other) {
-            return false;
-        }
         let mut col = at;
         while col < at + s.sublanes {
             // Columns of one panel.
@@ -131,34 +123,36 @@ impl MxuFunction {
             kernel::transpose(columns, s.lanes, self.width, &mut self.staged[o..]);
             col = next;
         }
-        self.stage_t_at[chunk] = at + s.sublanes;
         self.staged_rows = self.staged_rows.max((chunk + 1) * s.lanes);
         true
     }
 
-    /// Converts a register to be staged from `at` on, if its sublanes end by `end`. `other`: there are columns where rows are staged,
-    /// or rows where columns are; what was not staged so far becomes zero before more comes then.
-    fn take(&mut self, reg: &[u32], format: MxuFormat, (at, end): (usize, usize), other: bool) -> bool {
-        if at + self.shape.sublanes > end {
-            return false;
+    /// Converts a register whose sublanes are the next rows, or columns, of a chunk; the first of them. `None` if the chunk has no room.
+    /// Where both are staged for the same weights, what was not staged so far becomes zero before more comes.
+    fn take(&mut self, reg: &[u32], format: MxuFormat, (way, chunk): (usize, usize)) -> Option<usize> {
+        let s = self.shape;
+        let at = self.staged_to[way][chunk];
+        if at + s.sublanes > [s.rows, s.cols][way] {
+            return None;
         }
-        if other && !self.mixed {
-            self.clear_rest(self.shape.rows);
+        if !self.mixed && self.staged_to[1 - way].iter().any(|&at| at > 0) {
+            self.clear_rest(s.rows);
             self.mixed = true;
         }
         convert(format, reg, &mut self.scratch);
-        true
+        self.staged_to[way][chunk] = at + s.sublanes;
+        Some(at)
     }
 
     /// Makes the staged weights zero that were not staged, in the first `rows` rows.
     fn clear_rest(&mut self, rows: usize) {
         let s = self.shape;
-        let transposed = self.stage_t_at.iter().any(|&at| at > 0);
+        let transposed = self.staged_to[COLUMNS].iter().any(|&at| at > 0);
         for row in 0..rows {
-            for (chunk, &staged) in self.stage_at.iter().enumerate() {
+            for (chunk, &staged) in self.staged_to[ROWS].iter().enumerate() {
                 let first = chunk * s.lanes;
                 let from = match transposed {
-                    true => self.stage_t_at[row / s.lanes].max(first),
+                    true => self.staged_to[COLUMNS][row / s.lanes].max(first),
                     false if row < staged => first + s.lanes,
                     false => first,
                 };
@@ -188,8 +182,7 @@ impl MxuFunction {
         let weights = Arc::new(Weights { panels, rows: std::mem::take(&mut self.staged_rows) });
         self.before.push(std::mem::replace(&mut self.weights, weights));
         self.mixed = false;
-        self.stage_at.fill(0);
-        self.stage_t_at.fill(0);
+        self.staged_to.iter_mut().for_each(|all| all.fill(0));
     }
 
     /// Pushes a chunk of rows; the last chunk fires.
