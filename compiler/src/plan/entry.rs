@@ -8,7 +8,7 @@ use super::lower::{Lower, Val};
 use super::memory::{kernel_semaphores, vmem_map};
 use super::place::{Crowding, Placement, hand_over, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
-use super::step::{BufferKind, Draft, Step};
+use super::step::{BufferKind, Draft, Residency, Step};
 use super::view::{BufId, Form, View};
 use super::{alone, finish, follow, overlap, padding, start};
 use std::collections::BTreeSet;
@@ -160,7 +160,7 @@ impl Asked<'_> {
     /// leave them.
     fn draft(
         &self,
-        (largest_resident, streamed, together): (u64, &BTreeSet<String>, &BTreeSet<String>),
+        (largest, streamed, together): (u64, &BTreeSet<String>, &BTreeSet<String>),
         (hide, begin): (bool, bool),
     ) -> Result<Draft, CompileError> {
         let &Asked { core, chip, options, line: lines, memo } = self;
@@ -171,7 +171,8 @@ impl Asked<'_> {
         let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
         let (streamed, together) = (streamed.clone(), together.clone());
         let few_aside = options.guide.few_aside;
-        let plan = Draft { largest_resident, few_aside, streamed, together, pod, cores, ..Draft::default() };
+        let residency = Residency { largest, few_aside, streamed, kept: Vec::new() };
+        let plan = Draft { residency, together, pod, cores, ..Draft::default() };
         let mut lower = Lower {
             module: core,
             chip,

@@ -114,7 +114,7 @@ impl Starter<'_> {
         let schedule = &self.guide.schedule;
         let free = schedule.streams(&b.name).is_none()
             && schedule.alone(&self.draft.ops[call.op as usize].name).is_none()
-            && !self.draft.streamed.contains(&b.name);
+            && !self.draft.residency.streamed.contains(&b.name);
         let own = b.kind == BufferKind::Temp && dynamic.is_empty() && self.mentions[buf.index()] == 2;
         (free && own).then_some(*buf)
     }
@@ -188,7 +188,7 @@ impl Starter<'_> {
         all.sort_unstable();
         all.dedup();
         let others: u64 = all.iter().map(|b| self.draft.buffers[b.index()].layout.bytes()).sum();
-        stored.bytes() <= self.draft.largest_resident && others + stored.bytes() <= self.chip.vmem.bytes / 8 * ROOM
+        stored.bytes() <= self.draft.residency.largest && others + stored.bytes() <= self.chip.vmem.bytes / 8 * ROOM
     }
 
     /// Cycles of a loop over arrays in vector memory, as the units take what it computes of every element.

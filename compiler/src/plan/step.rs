@@ -266,6 +266,19 @@ pub struct SplitPart {
     pub offsets: Vec<i64>,
 }
 
+/// Which arrays are kept in vector memory as a whole.
+#[derive(Clone, Debug, Default)]
+pub struct Residency {
+    /// Bytes up to which they are; larger ones are streamed.
+    pub largest: u64,
+    /// [`Guide::few_aside`](crate::plan::guide::Guide::few_aside).
+    pub few_aside: bool,
+    /// Names of smaller arrays that are streamed all the same.
+    pub streamed: BTreeSet<String>,
+    /// Arrays that loops take small parts of, and which are therefore brought into vector memory before these.
+    pub kept: Vec<BufId>,
+}
+
 /// A program as steps: what placement makes a plan of.
 #[derive(Default)]
 pub struct Draft {
@@ -297,16 +310,9 @@ pub struct Draft {
     pub result_layouts: Vec<Layout>,
     /// Messages of traps.
     pub traps: Vec<String>,
-    /// Bytes up to which an array is kept in vector memory as a whole; larger ones are streamed.
-    pub largest_resident: u64,
-    /// [`Guide::few_aside`](crate::plan::guide::Guide::few_aside).
-    pub few_aside: bool,
-    /// Names of smaller arrays that are streamed all the same.
-    pub streamed: BTreeSet<String>,
+    pub residency: Residency,
     /// Names of loops whose iterations cores do not share, though they could.
     pub together: BTreeSet<String>,
-    /// Arrays that loops take small parts of, and which are therefore brought into vector memory before these.
-    pub kept: Vec<BufId>,
     /// Buffers of channels, by number and array.
     pub channels: BTreeMap<(u64, usize), View>,
     /// Products do on the way what loops leave to them.
@@ -319,6 +325,19 @@ impl Draft {
     pub fn buffer(&mut self, name: impl Into<String>, layout: Layout, kind: BufferKind) -> BufId {
         self.buffers.push(Buffer { name: name.into(), layout, kind, slack_rows: 0 });
         BufId(self.buffers.len() as u32 - 1)
+    }
+
+    /// Whether an array is streamed because of its size or its name.
+    pub fn is_streamed(&self, buf: BufId) -> bool {
+        let b = &self.buffers[buf.index()];
+        b.layout.bytes() > self.residency.largest || self.residency.streamed.contains(&b.name)
+    }
+
+    /// Whether an array can be one of [`Residency::kept`] where these have so many bytes of room.
+    pub fn can_keep(&self, buf: BufId, room: u64) -> bool {
+        let kept = &self.residency.kept;
+        let bytes = kept.iter().chain([&buf]).map(|b| self.buffers[b.index()].layout.bytes());
+        !kept.contains(&buf) && bytes.fold(0, u64::saturating_add) <= room
     }
 
     pub fn word(&mut self) -> Word {

@@ -62,36 +62,33 @@ impl<'a> Lower<'a> {
         }
         let given = result || matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
         let bytes = b.layout.bytes();
-        self.plan.streamed.contains(&b.name)
-            || bytes > self.plan.largest_resident
-            || given && bytes > STREAMED_BYTES.min(self.plan.largest_resident) && !self.plan.kept.contains(&buf)
+        self.plan.is_streamed(buf)
+            || given
+                && bytes > STREAMED_BYTES.min(self.plan.residency.largest)
+                && !self.plan.residency.kept.contains(&buf)
     }
 
     /// Keeps an array in vector memory of which a loop takes a part each time round, where waiting for HBM so often takes longer
     /// than bringing all of it once, and it leaves room for others.
     pub fn keep_for_parts(&mut self, buf: BufId, part: u64) {
-        let bytes = |b: &BufId| self.plan.buffers[b.index()].layout.bytes();
-        let whole = bytes(&buf);
-        let room = self.chip.vmem.bytes / KEPT;
-        let taken: u64 = self.plan.kept.iter().map(bytes).sum();
+        let whole = self.plan.buffers[buf.index()].layout.bytes();
         let rate = self.chip.hbm_bytes_per_cycle();
         let (wait, copied) = (self.chip.hbm_latency_cycles() as f64, part as f64 / rate);
         let often = copied * KEPT_WORTH < wait && self.turns >= KEPT_TURNS;
         let pays = often && self.turns as f64 * wait > KEPT_WORTH * whole as f64 / rate;
-        if pays && taken.saturating_add(whole) <= room && !self.plan.kept.contains(&buf) {
-            self.plan.kept.push(buf);
+        if pays && self.plan.can_keep(buf, self.chip.vmem.bytes / KEPT) {
+            self.plan.residency.kept.push(buf);
         }
     }
 
     /// Keeps a given array in vector memory of which a loop takes all each time round, as long as that leaves room for others.
     pub fn keep_for_rounds(&mut self, buf: BufId) {
-        let bytes = |b: &BufId| self.plan.buffers[b.index()].layout.bytes();
-        let room = (self.chip.vmem.bytes / KEPT).min(self.plan.largest_resident);
-        let taken: u64 = self.plan.kept.iter().map(bytes).sum();
-        let given = matches!(self.plan.buffers[buf.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
-        let often = self.turns >= WHOLE_TURNS && bytes(&buf) > STREAMED_BYTES;
-        if given && often && taken.saturating_add(bytes(&buf)) <= room && !self.plan.kept.contains(&buf) {
-            self.plan.kept.push(buf);
+        let b = &self.plan.buffers[buf.index()];
+        let room = (self.chip.vmem.bytes / KEPT).min(self.plan.residency.largest);
+        let given = matches!(b.kind, BufferKind::Param(_) | BufferKind::Constant(_));
+        let often = self.turns >= WHOLE_TURNS && b.layout.bytes() > STREAMED_BYTES;
+        if given && often && self.plan.can_keep(buf, room) {
+            self.plan.residency.kept.push(buf);
         }
     }
 
@@ -124,8 +121,7 @@ impl<'a> Lower<'a> {
         for (i, &(buf, usage)) in of.iter().enumerate().filter_map(|(i, a)| a.as_ref().map(|a| (i, a))) {
             let result = i.checked_sub(inputs).and_then(|i| results.get(i)).is_some_and(|r| *r);
             let pinned = self.pinned_place(buf);
-            let beyond = bytes(self, buf) > self.plan.largest_resident
-                || self.plan.streamed.contains(&self.plan.buffers[buf.index()].name);
+            let beyond = self.plan.is_streamed(buf);
             // Windows of several slices would each bring the array in.
             let several = usage == Use::Read && of.iter().flatten().filter(|a| **a == (buf, usage)).count() > 1;
             hbm[i] = self.streams(buf, result && usage != Use::Read) && (beyond || pinned.is_some() || !several);
@@ -143,7 +139,7 @@ impl<'a> Lower<'a> {
         // What else would not fit together is streamed, the largest first.
         resident.sort_unstable();
         while resident.iter().map(|r| r.0).sum::<u64>()
-            > self.plan.largest_resident.saturating_mul(3).min(self.chip.vmem.bytes / 8 * 5)
+            > self.plan.residency.largest.saturating_mul(3).min(self.chip.vmem.bytes / 8 * 5)
         {
             let Some((_, _, operands)) = resident.pop() else { break };
             for i in operands {

@@ -100,7 +100,7 @@ impl<'a> Lower<'a> {
         let mut order: Vec<usize> = (0..bytes.len()).filter(|&i| bytes[i] > SMALL).collect();
         order.sort_by_key(|&i| (std::cmp::Reverse(bytes[i]), i));
         let mut near: u64 = bytes.iter().sum();
-        let room = (self.chip.vmem.bytes / 2).min(self.plan.largest_resident.saturating_mul(2));
+        let room = (self.chip.vmem.bytes / 2).min(self.plan.residency.largest.saturating_mul(2));
         if self.state_bytes + near > room {
             for &i in parts.iter().filter(|i| bytes[**i] > SMALL) {
                 far[i] = true;
@@ -255,8 +255,8 @@ impl<'a> Lower<'a> {
         let streamed = |id: &NodeId| {
             let node = comp.node(*id);
             let bytes = |a: &ArrayShape| layout_of(a.dtype, &a.dims, Form::Lanes, self.chip).bytes();
-            let large = node.shape.as_array().is_some_and(|a| bytes(a) > self.plan.largest_resident);
-            self.plan.streamed.contains(&node.name) || large && node.op == Op::DynamicUpdateSlice
+            let large = node.shape.as_array().is_some_and(|a| bytes(a) > self.plan.residency.largest);
+            self.plan.residency.streamed.contains(&node.name) || large && node.op == Op::DynamicUpdateSlice
         };
         let numbered = root.operands.iter().enumerate().filter(|_| root.op == Op::Tuple);
         numbered.filter(|(_, o)| streamed(o)).map(|(i, _)| i).collect()

@@ -151,7 +151,8 @@ impl<'a> Lower<'a> {
     /// HBM, where any other table would have to go first, takes longer.
     fn is_near(&self, table: &View, rows: &RowsSpec, far: Far) -> bool {
         let buf = &self.plan.buffers[table.buf.index()];
-        let fits = table.layout.bytes() <= self.plan.largest_resident && !self.plan.streamed.contains(&buf.name);
+        let fits =
+            table.layout.bytes() <= self.plan.residency.largest && !self.plan.residency.streamed.contains(&buf.name);
         if !fits || !rows.can_be_near() || self.pinned_place(table.buf).is_some() {
             return false;
         }
@@ -234,7 +235,7 @@ impl<'a> Lower<'a> {
     /// Whether elements of a table of one dimension are best fetched one after the other: it and the result lie in vector
     /// memory, and it has so many registers that to ask each for every result would take longer.
     fn is_single(&self, table: &View, out: &View) -> bool {
-        let near = |v: &View| v.layout.bytes() <= self.plan.largest_resident && self.pinned_place(v.buf).is_none();
+        let near = |v: &View| v.layout.bytes() <= self.plan.residency.largest && self.pinned_place(v.buf).is_none();
         let register = u64::from(self.chip.core.lanes * self.chip.core.sublanes);
         let permutations = table.layout.planes() * out.dims[0].div_ceil(register);
         let longer = permutations as f64 * PERMUTATION_CYCLES > out.dims[0] as f64 * ELEMENT_CYCLES;
@@ -275,9 +276,9 @@ impl<'a> Lower<'a> {
         let vmem = self.chip.vmem.bytes;
         // Where less is kept in vector memory, there is less room for blocks too, but what any kernel's windows may take.
         let windows = self.window_bytes() / BESIDE.1 * BESIDE.0;
-        let room = (vmem / BLOCKS.1 * BLOCKS.0).min((self.plan.largest_resident / 4 * 7).max(windows));
+        let room = (vmem / BLOCKS.1 * BLOCKS.0).min((self.plan.residency.largest / 4 * 7).max(windows));
         let bytes = |all: &[View]| all.iter().map(|v| v.layout.bytes()).sum::<u64>();
-        let large = |all: &[View]| all.iter().any(|v| v.layout.bytes() > self.plan.largest_resident);
+        let large = |all: &[View]| all.iter().any(|v| v.layout.bytes() > self.plan.residency.largest);
         let far = Far {
             indices: self.streams(indices.buf, false),
             rows: large(updates) || bytes(updates) > vmem / SHARE || updates.iter().all(|u| self.streams(u.buf, false)),
@@ -293,7 +294,7 @@ impl<'a> Lower<'a> {
         let block = if near { 0 } else { rows.div_ceil(blocks).next_multiple_of(whole) as u32 };
         let spec =
             ScatterSpec { specs, elements, body, far, rows: rows as u32, block, share: None, copies: 0, part: false };
-        let copies = spec.copies_within(self.plan.largest_resident / 2, self.chip);
+        let copies = spec.copies_within(self.plan.residency.largest / 2, self.chip);
         ScatterSpec { copies, ..spec }
     }
 

@@ -505,7 +505,7 @@ impl<'a> Lower<'a> {
             && update.layout.bytes() <= bytes / PART.1
             && self.streams(src.buf, false)
         {
-            self.plan.streamed.insert(node.name.clone());
+            self.plan.residency.streamed.insert(node.name.clone());
         }
         self.steps.push(Step::Copy { src: src.buf, dst: dst.buf, op });
         let n = dims.len();

@@ -51,7 +51,7 @@ impl<'a> Placer<'a> {
         // What a loop only reads is kept; what it makes anew each time round, part by part, stays where its parts are written.
         let mut written = Vec::new();
         inner.iter().for_each(|s| written_in(s, &mut written));
-        for &b in self.plan.kept.iter().filter(|b| used.binary_search(b).is_ok() && !written.contains(b)) {
+        for &b in self.plan.residency.kept.iter().filter(|b| used.binary_search(b).is_ok() && !written.contains(b)) {
             let there = self.memory.places[b.index()].in_hbm;
             if there && self.memory.rows_of(b) <= self.memory.vmem.room().0 / 2 {
                 self.resident(b, true, &used, &mut out)?;

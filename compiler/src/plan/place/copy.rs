@@ -123,9 +123,9 @@ impl Placer<'_> {
             self.copies(out);
             return Ok(());
         }
-        let streamed = self.plan.streamed.contains(self.memory.name_of(dst));
+        let streamed = self.plan.residency.streamed.contains(self.memory.name_of(dst));
         // What is copied whole is there twice, and copies within vector memory go through registers.
-        let most = self.plan.largest_resident.min(self.memory.chip.vmem.bytes / COPIED.1 * COPIED.0);
+        let most = self.plan.residency.largest.min(self.memory.chip.vmem.bytes / COPIED.1 * COPIED.0);
         let large = self.memory.bytes_of(dst) > most || streamed;
         let places = &self.memory.places;
         let kind = &self.plan.buffers[dst.index()].kind;

@@ -93,7 +93,7 @@ fn placed(
     let mut memory = Memory::new(chip, &draft.buffers, &super::memory::beyond::rows(draft, chip), life, vmem_rows);
     memory.reserve_semaphores(draft.pod.reserved());
     memory.keep(draft);
-    memory.few = draft.few_aside;
+    memory.few = draft.residency.few_aside;
     if !eligible.is_empty() {
         memory.near(eligible, near);
     }

@@ -8,7 +8,6 @@ use super::STREAMED_BYTES;
 use crate::plan::group::{Owner, cost, is_pointwise};
 use crate::plan::lower::{Lower, Region, Val};
 use crate::plan::step::BufferKind;
-use crate::plan::view::BufId;
 use std::collections::BTreeSet;
 use systole_hlo::graph::{Family, NodeId, Op};
 
@@ -32,13 +31,11 @@ impl<'a> Lower<'a> {
             let Op::Parameter { index } = r.comp.node(id).op else { continue };
             let Some(Val::Array(view)) = params.get(index) else { continue };
             let (buf, bytes) = (view.buf, view.layout.bytes());
-            let bytes_of = |b: &BufId| self.plan.buffers[b.index()].layout.bytes();
-            let taken: u64 = self.plan.kept.iter().map(bytes_of).sum();
-            let room = (self.chip.vmem.bytes / ROOM).min(self.plan.largest_resident);
+            let room = (self.chip.vmem.bytes / ROOM).min(self.plan.residency.largest);
             let given = matches!(self.plan.buffers[buf.index()].kind, BufferKind::Param(_));
-            let fits = given && bytes > STREAMED_BYTES && taken.saturating_add(bytes) <= room;
+            let fits = given && bytes > STREAMED_BYTES && self.plan.can_keep(buf, room);
             if fits && self.readers(r, id).is_some_and(|all| self.keeping_pays(r, id, &all, bytes)) {
-                self.plan.kept.push(buf);
+                self.plan.residency.kept.push(buf);
             }
         }
     }

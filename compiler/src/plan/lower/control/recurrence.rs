@@ -186,11 +186,11 @@ impl<'a> Lower<'a> {
             None => Vec::new(),
         };
         let of_guide = |b: BufId| {
-            self.pinned_place(b).is_some() || self.plan.streamed.contains(&self.plan.buffers[b.index()].name)
+            self.pinned_place(b).is_some() || self.plan.residency.streamed.contains(&self.plan.buffers[b.index()].name)
         };
         let free = init.iter().all(|v| !matches!(v, Val::Array(v) if of_guide(v.buf)));
-        let made = (0..root.operands.len()).all(|i| !self.plan.streamed.contains(&format!("{name}.{i}")));
-        let most = self.plan.largest_resident;
+        let made = (0..root.operands.len()).all(|i| !self.plan.residency.streamed.contains(&format!("{name}.{i}")));
+        let most = self.plan.residency.largest;
         let room = self.chip.vmem.bytes / SHARE.1 * SHARE.0;
         free && made
             && sizes.iter().all(|b| *b <= most)

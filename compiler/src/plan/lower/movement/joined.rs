@@ -64,7 +64,7 @@ impl<'a> Lower<'a> {
     fn has_room(&self, dst: &View) -> bool {
         /// The part of vector memory that such an array may take.
         const ROOM: u64 = 4;
-        dst.layout.bytes() <= (self.chip.vmem.bytes / ROOM).min(self.plan.largest_resident)
+        dst.layout.bytes() <= (self.chip.vmem.bytes / ROOM).min(self.plan.residency.largest)
     }
 
     /// Moves the parts of a concatenation along `dim`, which begins at the place `at`, to where they go.
