@@ -221,7 +221,7 @@ impl<'a> Event<'a> {
         self.turns
             .iter()
             .zip(&later.turns)
-            .any(|(x, y)| x.run == y.run && x.iteration != y.iteration && x.counted.independent.contains(&buffer))
+            .any(|(x, y)| x.run == y.run && x.iteration != y.iteration && x.counted.hints.independent.contains(&buffer))
     }
 }
 

@@ -7,7 +7,7 @@
 //!   use [`KernelBuilder::s_var`] or [`KernelBuilder::v_var`] for a variable's first value.
 //! - Memory, matrix-unit, cross-lane and DMA instructions are in [`super::build_units`].
 
-use super::{BufferRef, Item, Kernel, Loop, M, P, Register, S, Trips, V, VInst};
+use super::{BufferRef, Item, Kernel, Loop, LoopHints, M, P, Register, S, Trips, V, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::program::DebugPlace;
 use systole_isa::{ChipConfig, Inst, Kind, Op};
@@ -19,27 +19,6 @@ pub struct Arg(pub i32);
 impl From<i32> for Arg {
     fn from(v: i32) -> Arg {
         Arg(v)
-    }
-}
-
-/// What the scheduler may assume of a loop; see [`Loop`].
-#[derive(Clone, Debug)]
-pub struct LoopHints {
-    pub independent: Vec<BufferRef>,
-    pub max_unroll: u32,
-}
-
-impl Default for LoopHints {
-    /// Iterations may conflict on every buffer; unrolling is up to the scheduler.
-    fn default() -> LoopHints {
-        LoopHints { independent: Vec::new(), max_unroll: 64 }
-    }
-}
-
-impl LoopHints {
-    /// Iterations touch disjoint places of these buffers.
-    pub fn independent(buffers: &[BufferRef]) -> LoopHints {
-        LoopHints { independent: buffers.to_vec(), ..LoopHints::default() }
     }
 }
 
@@ -501,7 +480,7 @@ impl KernelBuilder {
             return;
         }
         let body = self.body(f);
-        self.push(Item::Loop(Loop { trips, body, independent: hints.independent, max_unroll: hints.max_unroll }));
+        self.push(Item::Loop(Loop { trips, body, hints }));
     }
 
     /// A loop of a known trip count (0: nothing), with the default hints.

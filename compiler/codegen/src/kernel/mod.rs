@@ -15,7 +15,7 @@
 //!
 //! Memory: every vector load, store and DMA carries the buffers it may touch. Two references to different
 //! [`BufferRef`]s never overlap. References to the same buffer conflict unless both only read, or unless the loop
-//! they are in is marked [`Loop::independent`] for that buffer (then iterations touch disjoint places, and within an
+//! they are in is marked [`LoopHints::independent`] for that buffer (then iterations touch disjoint places, and within an
 //! iteration a load that comes before a store in program order keeps that order).
 
 pub mod arguments;
@@ -27,7 +27,7 @@ pub mod regs;
 pub mod tidy;
 mod walk;
 
-pub use build::{Arg, KernelBuilder, LoopHints};
+pub use build::{Arg, KernelBuilder};
 pub use build_units::{DmaArgs, MemFormat, RemoteArgs, StoreFormat};
 pub use code::{KernelCode, Needs};
 
@@ -113,15 +113,35 @@ pub enum Trips {
     Dynamic(S),
 }
 
+/// What the scheduler may assume of a loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoopHints {
+    /// Buffers on which iterations touch disjoint places (see the module docs).
+    pub independent: Vec<BufferRef>,
+    /// How often the scheduler may unroll at most (1: not at all).
+    pub max_unroll: u32,
+}
+
+impl Default for LoopHints {
+    /// Iterations may conflict on every buffer; unrolling is up to the scheduler.
+    fn default() -> LoopHints {
+        LoopHints { independent: Vec::new(), max_unroll: 64 }
+    }
+}
+
+impl LoopHints {
+    /// Iterations touch disjoint places of these buffers.
+    pub fn independent(buffers: &[BufferRef]) -> LoopHints {
+        LoopHints { independent: buffers.to_vec(), ..LoopHints::default() }
+    }
+}
+
 /// A counted loop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loop {
     pub trips: Trips,
     pub body: Vec<Item>,
-    /// Buffers on which iterations touch disjoint places (see the module docs).
-    pub independent: Vec<BufferRef>,
-    /// Hint: how often the scheduler may unroll at most (1: not at all).
-    pub max_unroll: u32,
+    pub hints: LoopHints,
 }
 
 /// A part of a kernel.

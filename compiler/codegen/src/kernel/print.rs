@@ -59,8 +59,8 @@ fn items(out: &mut String, list: &[Item], depth: usize) -> fmt::Result {
                     Trips::Static(n) => n.to_string(),
                     Trips::Dynamic(s) => format!("s{}", s.0),
                 };
-                let independent = buffers("independent", &l.independent);
-                writeln!(out, "{pad}loop {trips}{} unroll {}", independent.replace("    ", " "), l.max_unroll)?;
+                let independent = buffers("independent", &l.hints.independent);
+                writeln!(out, "{pad}loop {trips}{} unroll {}", independent.replace("    ", " "), l.hints.max_unroll)?;
                 items(out, &l.body, depth + 1)?;
             }
             Item::If { cond, then, otherwise } => {

@@ -287,8 +287,7 @@ impl Lower<'_> {
             chip: self.chip,
             body: &body,
             trips,
-            independent: &l.independent,
-            max_unroll: l.max_unroll,
+            hints: &l.hints,
             is_local: &is_local,
             register_share: [8, 6, 4][level as usize],
         };

@@ -13,7 +13,7 @@ use super::induction::{LoopBody, analyse, shifted, unroll};
 use super::list::width;
 use super::modulo::{self, Modulo};
 use crate::kernel::regs::{File, Reg};
-use crate::kernel::{BufferRef, VInst};
+use crate::kernel::{LoopHints, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::{ChipConfig, Inst, Op, Slot};
 
@@ -33,8 +33,7 @@ pub struct Request<'a> {
     pub chip: &'a ChipConfig,
     pub body: &'a [&'a VInst],
     pub trips: u32,
-    pub independent: &'a [BufferRef],
-    pub max_unroll: u32,
+    pub hints: &'a LoopHints,
     /// Whether a register of the kernel is used only in this body.
     pub is_local: &'a dyn Fn(Reg) -> bool,
     /// Share of the register files that the loop may fill, in 1/8.
@@ -98,7 +97,7 @@ fn factor(q: &Request<'_>, body: &LoopBody) -> u32 {
     let cost = |u: u32| ((cycles * u).div_ceil(per)) as f64 / u as f64;
     let mut best = 1;
     for u in 2..=4u32 {
-        let room = u <= q.max_unroll && u * 2 <= q.trips && body.nodes.len() * u as usize <= MAX_NODES;
+        let room = u <= q.hints.max_unroll && u * 2 <= q.trips && body.nodes.len() * u as usize <= MAX_NODES;
         let gain = cost(u) < cost(best) * 0.93;
         if room && gain && (q.trips.is_multiple_of(u) || q.trips >= 4 * u) {
             best = u;
@@ -119,7 +118,7 @@ fn plan_unrolled(
     let temporary = temporaries(&body.nodes, &|r| names.is_new(r) || (q.is_local)(r));
     let steps: Vec<i32> = body.inductions.iter().map(|i| i.step).collect();
     let is_temporary = |r: Reg| temporary.contains(&r);
-    let cyclic = Cyclic { is_temporary: &is_temporary, independent: q.independent, steps: &steps };
+    let cyclic = Cyclic { is_temporary: &is_temporary, independent: &q.hints.independent, steps: &steps };
     let graph = deps::build(&body.nodes, q.chip, Some(&cyclic));
     let (cycles, per) = modulo::resource_bound(&body.nodes, q.chip);
     let least = cycles.div_ceil(per);

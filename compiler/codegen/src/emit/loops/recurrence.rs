@@ -12,7 +12,7 @@ use super::spec::{ExprId, ExprKind, ExprOp, Input, LaneMap, LoopSpec};
 use super::staged::Units;
 use crate::emit::memory::{Place, store_value};
 use crate::emit::value::Value;
-use crate::kernel::build::LoopHints;
+use crate::kernel::LoopHints;
 use crate::kernel::{Kernel, KernelBuilder, Trips};
 use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, Class, Op};

@@ -16,7 +16,7 @@ use super::spec::{Body, ExprId, ExprOp, Index, Input, LaneMap, LoopSpec, Output,
 use super::staged::{TileRegs, work};
 use crate::emit::elementwise;
 use crate::emit::value::Value;
-use crate::kernel::build::LoopHints;
+use crate::kernel::LoopHints;
 use crate::kernel::{Kernel, KernelBuilder, M, Trips};
 use systole_hlo::graph::Binary;
 use systole_isa::{ChipConfig, DType, Op};

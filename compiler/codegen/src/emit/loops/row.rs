@@ -16,7 +16,7 @@ use super::tiled::tile_outermost;
 use crate::emit::elementwise;
 use crate::emit::memory::{Place, load_value, store_value};
 use crate::emit::value::Value;
-use crate::kernel::build::LoopHints;
+use crate::kernel::LoopHints;
 use crate::kernel::{BufferRef, Kernel, KernelBuilder, S, Trips, V};
 use rustc_hash::FxHashMap;
 use systole_isa::{ChipConfig, DType, Op};

@@ -12,7 +12,7 @@ use super::spec::{Access, Expr, ExprId, ExprKind, ExprNode, ExprOp, Input, LaneM
 use crate::emit::elementwise;
 use crate::emit::elementwise::effort::{Effort, SERIES, effort};
 use crate::emit::value::Value;
-use crate::kernel::build::LoopHints;
+use crate::kernel::LoopHints;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, Trips, V};
 use systole_isa::{ChipConfig, Class, DType};
 

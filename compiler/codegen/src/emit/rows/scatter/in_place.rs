@@ -18,13 +18,18 @@ use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, KernelCode, LoopHints, M, MemFormat, S, StoreFormat, Trips, V};
 use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
-/// Semaphores: indices, sorted ones on their way to scalar memory, updates, rows that come, rows that go.
-const INDICES: u32 = 0;
-const KEYS: u32 = 1;
-const UPDATES: u32 = 2;
-const ROWS: u32 = 3;
-const OUT: u32 = 4;
-pub(super) const SEMAPHORES: u32 = 5;
+/// What semaphores are for.
+#[derive(Clone, Copy)]
+enum Semaphore {
+    Indices,
+    /// Sorted indices on their way to scalar memory.
+    Keys,
+    Updates,
+    /// Rows that come, and rows that go.
+    Rows,
+    Out,
+}
+pub(super) const SEMAPHORES: u32 = Semaphore::Out as u32 + 1;
 
 /// Words of scalar memory behind a chunk's keys, for the one that ends them.
 const END: u32 = 8;
@@ -295,11 +300,20 @@ impl InPlace<'_> {
             b.loop_static(trips, |b| {
                 let at = self.part.units_of(b, first);
                 let (dst, dst_offset) = self.part.place(b, at, 0);
-                let args = DmaArgs { desc, src: self.rows.at, src_offset: S::ZERO, dst, dst_offset, sem: OUT };
+                let args = DmaArgs {
+                    desc,
+                    src: self.rows.at,
+                    src_offset: S::ZERO,
+                    dst,
+                    dst_offset,
+                    sem: Semaphore::Out as u32,
+                };
                 b.dma_start(args, &[self.rows.buf], &[self.part.buf]);
                 b.s_inc(first, rows as i32);
             });
-            b.loop_static(trips, |b| b.dma_wait(OUT, bytes as i32, &[self.rows.buf], &[self.part.buf]));
+            b.loop_static(trips, |b| {
+                b.dma_wait(Semaphore::Out as u32, bytes as i32, &[self.rows.buf], &[self.part.buf])
+            });
         }
     }
 
@@ -307,32 +321,40 @@ impl InPlace<'_> {
     fn bring(&self, b: &mut KernelBuilder, descs: (u32, u32), first: S, (index, update): (S, S)) {
         let src_offset = b.def_s(Op::SShlI, &[first.into(), 2.into()]);
         let (src, buf) = self.indices;
-        let args = DmaArgs { desc: descs.0, src, src_offset, dst: index, dst_offset: S::ZERO, sem: INDICES };
+        let args =
+            DmaArgs { desc: descs.0, src, src_offset, dst: index, dst_offset: S::ZERO, sem: Semaphore::Indices as u32 };
         b.dma_start(args, &[buf], &[self.index.buf]);
         let at = self.updates.units_of(b, first);
         let (src, src_offset) = self.updates.place(b, at, 0);
-        let args = DmaArgs { desc: descs.1, src, src_offset, dst: update, dst_offset: S::ZERO, sem: UPDATES };
+        let args = DmaArgs {
+            desc: descs.1,
+            src,
+            src_offset,
+            dst: update,
+            dst_offset: S::ZERO,
+            sem: Semaphore::Updates as u32,
+        };
         b.dma_start(args, &[self.updates.buf], &[self.update.buf]);
     }
 
     /// Waits for a chunk's updates and for its keys.
     fn arrived(&self, b: &mut KernelBuilder, count: u32) {
         let bytes = count * self.r.planes * self.row_bytes;
-        b.dma_wait(UPDATES, bytes as i32, &[self.updates.buf], &[self.update.buf]);
+        b.dma_wait(Semaphore::Updates as u32, bytes as i32, &[self.updates.buf], &[self.update.buf]);
         let touched = [self.keys.buf, BufferRef::SCALAR_MEMORY];
-        b.dma_wait(KEYS, (self.chunk * 4) as i32, &touched, &touched);
+        b.dma_wait(Semaphore::Keys as u32, (self.chunk * 4) as i32, &touched, &touched);
     }
 
     /// Waits until a chunk's rows are back.
     fn settled(&self, b: &mut KernelBuilder) {
         let bytes = self.chunk * self.r.planes * self.row_bytes;
-        b.dma_wait(OUT, bytes as i32, &[self.rows.buf], &[self.part.buf, self.rows.buf]);
+        b.dma_wait(Semaphore::Out as u32, bytes as i32, &[self.rows.buf], &[self.part.buf, self.rows.buf]);
     }
 
     /// Waits for indices, of which there are `count`, sorts them with their numbers, and sends them to scalar memory.
     fn sort(&self, b: &mut KernelBuilder, count: u32, (index, words): (S, S)) {
         let all = count.next_multiple_of(self.shape.1) * 4;
-        b.dma_wait(INDICES, all as i32, &[self.indices.1], &[self.index.buf]);
+        b.dma_wait(Semaphore::Indices as u32, all as i32, &[self.indices.1], &[self.index.buf]);
         let x = b.load(MemFormat::W32, index, 0, 1, self.index.buf);
         let (sublane, lane) = (b.sublane(), b.lane());
         let number = b.muli(sublane, self.shape.1 as i32);
@@ -350,7 +372,14 @@ impl InPlace<'_> {
         let key = sorted(b, key, self.shape);
         b.store(StoreFormat::W32, key, self.keys.at, 0, 1, M::ALL, self.keys.buf);
         let desc = self.sent;
-        let args = DmaArgs { desc, src: self.keys.at, src_offset: S::ZERO, dst: words, dst_offset: S::ZERO, sem: KEYS };
+        let args = DmaArgs {
+            desc,
+            src: self.keys.at,
+            src_offset: S::ZERO,
+            dst: words,
+            dst_offset: S::ZERO,
+            sem: Semaphore::Keys as u32,
+        };
         let touched = [self.keys.buf, BufferRef::SCALAR_MEMORY];
         b.dma_start(args, &touched, &touched);
     }
@@ -363,7 +392,8 @@ impl InPlace<'_> {
             let row = b.def_s(Op::SShrI, &[key.into(), (self.chunk.ilog2() as i32).into()]);
             let at = self.part.units_of(b, row);
             let (src, src_offset) = self.part.place(b, at, 0);
-            let args = DmaArgs { desc: self.row.0, src, src_offset, dst, dst_offset: S::ZERO, sem: ROWS };
+            let args =
+                DmaArgs { desc: self.row.0, src, src_offset, dst, dst_offset: S::ZERO, sem: Semaphore::Rows as u32 };
             b.dma_start(args, &[], &[self.rows.buf]);
             b.s_inc(word, 1);
             b.s_inc(dst, self.r.planes as i32);
@@ -374,7 +404,7 @@ impl InPlace<'_> {
     /// complete of it to the row behind the table that is for its update.
     fn combine(&self, b: &mut KernelBuilder) {
         let bytes = self.chunk * self.r.planes * self.row_bytes;
-        b.dma_wait(ROWS, bytes as i32, &[self.part.buf], &[self.rows.buf]);
+        b.dma_wait(Semaphore::Rows as u32, bytes as i32, &[self.part.buf], &[self.rows.buf]);
         let (dtype, planes, sublanes) = (self.r.dtype, self.r.planes, self.shape.0);
         let bits = self.chunk.ilog2() as i32;
         let (word, at) = (b.s_copy(self.words), b.s_copy(self.rows.at));
@@ -455,7 +485,7 @@ impl InPlace<'_> {
             let to = self.part.units_of(b, to);
             let (dst, dst_offset) = self.part.place(b, to, 0);
             let src_offset = b.s_imm((u as u32 * self.r.planes * self.row_bytes) as i32);
-            let args = DmaArgs { desc: self.row.1, src: at, src_offset, dst, dst_offset, sem: OUT };
+            let args = DmaArgs { desc: self.row.1, src: at, src_offset, dst, dst_offset, sem: Semaphore::Out as u32 };
             b.dma_start(args, &[self.rows.buf], &[]);
         }
     }
