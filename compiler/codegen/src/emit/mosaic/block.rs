@@ -297,8 +297,8 @@ fn may_cross(t: &Rc<Tensor>, to: &Region, same: bool, met: &mut Met) -> bool {
     let mut from = |k: &Rc<Tensor>, same: bool| may_cross(k, to, same, met);
     match &*t.expr.borrow() {
         Expr::Memory(r) if r.buf == to.buf => {
-            let alike = (r.base, r.offset, r.row, r.plane, &r.outer, r.lane)
-                == (to.base, to.offset, to.row, to.plane, &to.outer, to.lane);
+            let alike =
+                (r.base, r.offset, r.plane, &r.steps, r.lane) == (to.base, to.offset, to.plane, &to.steps, to.lane);
             // Lanes within registers are written in two steps.
             !(same && alike && to.lane == Num::Const(0))
         }

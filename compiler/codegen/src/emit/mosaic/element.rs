@@ -226,12 +226,13 @@ impl Lower<'_> {
         let scaled = |r: &Region| {
             let scale = |x: i64| Some(x * into / from).filter(|s| s * from == x * into);
             let mut r = r.clone();
-            if r.row != 1 || r.lane != Num::Const(0) {
+            if r.row() != 1 || r.lane != Num::Const(0) {
                 return None;
             }
             r.offset = scale(i64::from(r.offset))? as i32;
             r.plane = scale(r.plane)?;
-            r.outer = r.outer.iter().map(|s| scale(*s)).collect::<Option<_>>()?;
+            let outer = r.outer().iter().map(|s| scale(*s));
+            r.steps = outer.chain([Some(1)]).collect::<Option<_>>()?;
             r.dtype = to;
             Some(r)
         };
@@ -255,8 +256,10 @@ impl Lower<'_> {
     /// Part `k` of `parts` of a region's rows: every so many.
     fn every(r: &Region, k: u64, parts: u64) -> Region {
         let mut part = r.clone();
-        part.offset += (k as i64 * r.row) as i32;
-        part.row *= parts as i64;
+        part.offset += (k as i64 * r.row()) as i32;
+        if let Some(row) = part.steps.last_mut() {
+            *row *= parts as i64;
+        }
         part.own = false;
         part
     }

@@ -45,8 +45,7 @@ fn runs(total: u64, (c, d): (u64, u64), lanes: u64) -> Option<Vec<Run>> {
 fn row_of(r: &Region, phys: &[u64], (row, column): (u64, u64), lanes: u64) -> i32 {
     let mut rest = row;
     let mut at = i64::from(r.offset) + (column / lanes) as i64 * r.plane;
-    let steps = [&r.outer[..], &[r.row]].concat();
-    for (size, step) in phys[..phys.len() - 1].iter().zip(&steps).rev() {
+    for (size, step) in phys[..phys.len() - 1].iter().zip(&r.steps).rev() {
         at += (rest % size) as i64 * step;
         rest /= size;
     }
@@ -69,9 +68,7 @@ impl Lower<'_> {
         }
         let together = self.temp(b, &[total / c, c], Form::Lanes, t.dtype);
         let mut to = together.clone();
-        let steps = super::shapes::restrided(&[total / c], &[together.row], &have[..n]).ok_or_else(wrong)?;
-        to.row = steps[n - 1];
-        to.outer = steps[..n - 1].to_vec();
+        to.steps = super::shapes::restrided(&[total / c], &together.steps, &have[..n]).ok_or_else(wrong)?;
         to.own = false;
         self.store_all(b, t, &to)?;
         let rows = Tensor::new(&[total / c, c], Form::Lanes, t.dtype, Expr::Memory(together.clone()));

@@ -512,8 +512,8 @@ impl Nest {
     fn strides(&self, r: &Region, at: &At, sub: u32) -> (Vec<i64>, i64) {
         let mut steps = vec![0; self.walk.levels.len()];
         let mut fixed = i64::from(r.offset);
-        let axes = at.outer.iter().zip(&r.outer).map(|(c, s)| (*c, *s));
-        for (c, stride) in axes.chain([(at.row, r.row * i64::from(sub)), (at.col, r.plane)]) {
+        let axes = at.outer.iter().zip(r.outer()).map(|(c, s)| (*c, *s));
+        for (c, stride) in axes.chain([(at.row, r.row() * i64::from(sub)), (at.col, r.plane)]) {
             fixed += i64::from(c.fixed) * stride;
             if let Some(l) = c.level {
                 steps[l] += stride * i64::from(self.walk.levels[l].step);

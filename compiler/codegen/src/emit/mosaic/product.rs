@@ -234,9 +234,9 @@ impl Lower<'_> {
         let (sub, lanes) = self.shape();
         let view = |r: &Region, rows: u64, cols: u64| {
             let planes = cols.div_ceil(u64::from(lanes)) as i64;
-            let batch_stride = r.outer.last().copied().unwrap_or(0);
+            let batch_stride = r.outer().last().copied().unwrap_or(0);
             let last = (planes - 1) * r.plane + (batch as i64 - 1) * batch_stride;
-            let total = last + rows.next_multiple_of(u64::from(sub)) as i64 * r.row.max(1);
+            let total = last + rows.next_multiple_of(u64::from(sub)) as i64 * r.row().max(1);
             MatView {
                 array: Array {
                     place: Place::Vmem,
@@ -244,7 +244,7 @@ impl Lower<'_> {
                     plane_rows: r.plane as u32,
                     total_rows: (total as u32).next_multiple_of(4 * sub),
                 },
-                row_stride: r.row as u32,
+                row_stride: r.row() as u32,
                 batch_stride: batch_stride as u32,
             }
         };
@@ -287,7 +287,7 @@ impl Lower<'_> {
         }
         let lanes = u64::from(self.shape().1);
         let whole = p.sizes[1] % u64::from(self.sub()) == 0 && p.sizes[3] % lanes == 0;
-        let alike = (plus.row, plus.plane, &plus.outer) == (to.row, to.plane, &to.outer) && to.row >= 1;
+        let alike = (plus.plane, &plus.steps) == (to.plane, &to.steps) && to.row() >= 1;
         let first = |r: &Region| r.lane == Num::Const(0) && r.dtype.packing() == 1;
         let apart = !super::block::crosses(&product, to, false);
         // Only this sum needs the product: the expression holds it, and nobody else does.
@@ -342,10 +342,10 @@ impl Lower<'_> {
         let phys = t.phys();
         let (rows, columns) = (phys[phys.len() - 2], phys[phys.len() - 1]);
         let known = i64::from(r.offset) % packing == 0 && self.begins_words(r.base);
-        let fine = r.lane == Num::Const(0) && known && even(r.plane) && r.outer.iter().all(|s| even(*s));
+        let fine = r.lane == Num::Const(0) && known && even(r.plane) && r.outer().iter().all(|s| even(*s));
         // Matrix units read whole registers of rows.
         let fine = fine && (!r.guarded || rows.is_multiple_of(u64::from(self.sub())));
-        (fine && (r.row >= 1 || rows == 1) && !(r.spread && columns > 1)).then(|| r.clone())
+        (fine && (r.row() >= 1 || rows == 1) && !(r.spread && columns > 1)).then(|| r.clone())
     }
 
     /// Whether a base of element rows is known to begin a word row.

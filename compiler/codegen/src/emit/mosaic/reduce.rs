@@ -396,8 +396,7 @@ impl Lower<'_> {
         let single = region.clone().map(|mut r| {
             if rows_are_outer {
                 // Coordinates count rows, not tiles of them.
-                r.outer.push(r.row);
-                r.row = 0;
+                r.steps.push(0);
                 r.own = false;
             }
             r

@@ -84,9 +84,7 @@ impl Lower<'_> {
         let size = twice[dim];
         twice[dim] *= 2;
         let region = self.temp(b, &twice, Form::Lanes, t.dtype);
-        let mut steps = region.outer.clone();
-        steps.push(region.row);
-        let step = steps[dim];
+        let step = region.steps[dim];
         for half in 0..2 {
             let mut to = region.clone();
             to.offset += (half * size as i64 * step) as i32;

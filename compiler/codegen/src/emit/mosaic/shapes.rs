@@ -34,15 +34,10 @@ fn same_tiles(from: &[u64], to: &[u64]) -> bool {
 /// The regions of the rows that are number 0, 1, .. of `parts` which follow each other, each as rows of sizes `to`; the region has rows
 /// of sizes `from`. `None` if they do not lie like that.
 fn parted(region: &Region, from: &[u64], to: &[u64], parts: u64) -> Option<Vec<Region>> {
-    let strides = [&region.outer[..], &[region.row]].concat();
-    let steps = restrided(from, &strides, &[to, &[parts]].concat())?;
-    let [outer @ .., row, step] = &steps[..] else { return None };
-    let part = |p: u64| Region {
-        offset: region.offset + (p as i64 * step) as i32,
-        row: *row,
-        outer: outer.to_vec(),
-        ..region.clone()
-    };
+    let steps = restrided(from, &region.steps, &[to, &[parts]].concat())?;
+    let (step, own) = steps.split_last()?;
+    let part =
+        |p: u64| Region { offset: region.offset + (p as i64 * step) as i32, steps: own.to_vec(), ..region.clone() };
     Some((0..parts).map(part).collect())
 }
 
@@ -148,13 +143,13 @@ impl Lower<'_> {
         let region = self.temp(b, &t.dims, Form::Lanes, t.dtype);
         let mut to = region.clone();
         // The rows of the result are outer dimensions of what it is made of.
-        if n >= 2 {
-            to.outer.push(to.row);
+        if n < 2 {
+            to.steps.pop();
         }
-        while to.outer.len() < from.len() - 2 {
-            to.outer.insert(0, 0);
+        while to.steps.len() < from.len() - 2 {
+            to.steps.insert(0, 0);
         }
-        to.row = 0;
+        to.steps.push(0);
         let sub = u64::from(self.sub());
         let mut walk = Walk::new(&from, self.shape(), &[], true);
         // All rows in one body: their number decides which lanes they become.
@@ -231,29 +226,19 @@ impl Lower<'_> {
         let mut out = r.clone();
         if from[m - 1] == to[n - 1] {
             // Rows are one more dimension: each row has a step of its own.
-            let (mut strides, sizes) = (r.outer.clone(), from[..m - 1].to_vec());
-            strides.push(r.row);
-            let steps = restrided(&sizes, &strides, &to[..n - 1])?;
-            out.row = *steps.last()?;
-            out.outer = steps[..n - 2].to_vec();
+            out.steps = restrided(&from[..m - 1], &r.steps, &to[..n - 1])?;
             return Some(out);
         }
         // One row of whole registers: each of them may be a row.
         let one_row = from[..m - 1].iter().product::<u64>() == 1;
         if one_row && to[n - 1] == lanes && from[m - 1].is_multiple_of(lanes) && r.lane == Num::Const(0) {
-            let steps = restrided(&[from[m - 1] / lanes], &[r.plane], &to[..n - 1])?;
-            out.row = *steps.last()?;
-            out.outer = steps[..n - 2].to_vec();
+            out.steps = restrided(&[from[m - 1] / lanes], &[r.plane], &to[..n - 1])?;
             return Some(out);
         }
         let to_one = to[..n - 1].iter().product::<u64>() == 1;
         if to_one && from[m - 1] == lanes && r.lane == Num::Const(0) {
-            let mut strides = r.outer.clone();
-            strides.push(r.row);
-            let steps = restrided(&from[..m - 1], &strides, &[to[n - 1] / lanes])?;
-            out.plane = steps[0];
-            out.row = 0;
-            out.outer = vec![0; n - 2];
+            out.plane = restrided(&from[..m - 1], &r.steps, &[to[n - 1] / lanes])?[0];
+            out.steps = vec![0; n - 1];
             return Some(out);
         }
         None
@@ -320,10 +305,7 @@ impl Lower<'_> {
         }
         if perm[n - 1] == n - 1 {
             let mut r = self.force_memory(b, t)?;
-            let mut steps = r.outer.clone();
-            steps.push(r.row);
-            r.outer = perm[..n - 2].iter().map(|p| steps[*p]).collect();
-            r.row = steps[perm[n - 2]];
+            r.steps = perm[..n - 1].iter().map(|p| r.steps[*p]).collect();
             return Ok(Tensor::new(dims, Form::Lanes, t.dtype, Expr::Memory(r)));
         }
         // The dimension that becomes the last one is first made the one before it, then both change places.
@@ -363,8 +345,8 @@ impl Lower<'_> {
             for d in (0..outer.len()).rev() {
                 let i = (rest % outer[d]) as i64;
                 rest /= outer[d];
-                src += (i * from.outer[d]) as i32;
-                dst += (i * to.outer[d]) as i32;
+                src += (i * from.steps[d]) as i32;
+                dst += (i * to.steps[d]) as i32;
             }
             let units = self.chip.core.xlu_slots.max(1);
             let mut unit = 0;
@@ -375,7 +357,7 @@ impl Lower<'_> {
                     for i in 0..tiles {
                         let region = Region { offset: src, ..from.clone() };
                         let at = At {
-                            outer: vec![Coord::default(); from.outer.len()],
+                            outer: vec![Coord::default(); from.outer().len()],
                             row: Coord::at(r * wide + i),
                             col: Coord::default(),
                         };
@@ -390,8 +372,8 @@ impl Lower<'_> {
                         }
                         let place = crate::emit::memory::Place {
                             base: to.base,
-                            offset: dst + (i64::from(row) * to.row) as i32 + (i64::from(r) * to.plane) as i32,
-                            stride: to.row as i32,
+                            offset: dst + (i64::from(row) * to.row()) as i32 + (i64::from(r) * to.plane) as i32,
+                            stride: to.row() as i32,
                             buf: to.buf,
                             component_rows: 0,
                         };
@@ -445,9 +427,7 @@ impl Lower<'_> {
             let size = k.dims[dim];
             let mut to = if last { self.columns(&region, at) } else { region.clone() };
             if !last {
-                let mut steps = region.outer.clone();
-                steps.push(region.row);
-                to.offset += (at as i64 * steps[steps.len() + dim + 1 - dims.len()]) as i32;
+                to.offset += (at as i64 * region.steps[region.steps.len() + dim + 1 - dims.len()]) as i32;
             }
             to.own = false;
             self.store_all(b, &k, &to)?;
@@ -472,8 +452,7 @@ impl Lower<'_> {
         }
         let mut r = self.force_memory(b, &t)?;
         let n = t.dims.len();
-        let mut steps = r.outer.clone();
-        steps.push(r.row);
+        let steps = r.steps.clone();
         let skip = steps.len() + 1 - n;
         for (d, first) in offsets.iter().enumerate() {
             if d + 1 < n {
@@ -507,8 +486,7 @@ impl Lower<'_> {
             Some(v) => v,
             None => {
                 let mut r = self.force_memory(b, &t)?;
-                let mut steps = r.outer.clone();
-                steps.push(r.row);
+                let steps = r.steps.clone();
                 let n = t.dims.len();
                 for (d, i) in at.iter().enumerate() {
                     if d + 1 < n {

@@ -243,7 +243,7 @@ impl Lower<'_> {
             let line = b.set_place(next.line(b));
             latch(b, &next);
             b.set_place(line);
-            let step = kept.row * i64::from(self.sub());
+            let step = kept.row() * i64::from(self.sub());
             // What is pushed was stored by this loop or the one before, so many turns ago, and is told apart by its rows.
             apart.retain(|b| *b != kept.buf);
             let moved = |turns: i64| {
@@ -394,7 +394,7 @@ impl Lower<'_> {
             let (k, n) = (unit / u.columns, unit % u.columns);
             let first = tile * if s.of.turned { n } else { k };
             let plane = if s.of.turned { k * u.sum_chunks } else { n * u.column_chunks };
-            let at = b.s_addi(s.weights.base, first as i32 * s.weights.row as i32);
+            let at = b.s_addi(s.weights.base, first as i32 * s.weights.row() as i32);
             Part { unit, at, groups: tile.min(size - first) / sub, plane }
         };
         (0..u.sums * u.columns).map(part).collect()
@@ -412,13 +412,13 @@ impl Lower<'_> {
                 false => b.mxu_stage(p.unit, v, chunk, MxuFormat::Bf16),
             }
         }
-        b.s_inc(p.at, (self.sub() * s.weights.row as u32) as i32);
+        b.s_inc(p.at, (self.sub() * s.weights.row() as u32) as i32);
     }
 
     fn weight(&self, b: &mut KernelBuilder, s: &Stream, base: S, plane: u32) -> V {
         let w = &s.weights;
         let offset = w.offset + plane as i32 * w.plane as i32;
-        let place = Place { base, offset, stride: w.row as i32, buf: w.buf, component_rows: 0 };
+        let place = Place { base, offset, stride: w.row() as i32, buf: w.buf, component_rows: 0 };
         load_operand(b, w.dtype, place).v()
     }
 }

@@ -92,13 +92,11 @@ impl Lower<'_> {
         let packing = layout.dtype.packing();
         let mut strides: Vec<i64> = layout.row_strides().into_iter().map(|s| s as i64).collect();
         strides.pop();
-        let row = strides.pop().unwrap_or(0);
         Region {
             dtype: layout.dtype,
             base: self.scratch[packing.trailing_zeros() as usize],
             offset: (at * packing as u32) as i32,
-            outer: strides,
-            row,
+            steps: strides,
             plane: layout.plane_rows() as i64,
             lane: Num::Const(0),
             beyond: None,
@@ -197,7 +195,7 @@ impl Lower<'_> {
     pub(super) fn load_tile(&mut self, b: &mut KernelBuilder, n: &Nest, r: &Region, phys: &[u64], at: &At) -> Value {
         let d = phys.len();
         let (base, offset) = n.address(r, at);
-        let stride = if phys[d - 2] == 1 { 0 } else { r.row as i32 };
+        let stride = if phys[d - 2] == 1 { 0 } else { r.row() as i32 };
         let mut place = Place { base, offset, stride, buf: r.buf, component_rows: 0 };
         let rows = (phys[d - 2], at.row);
         let v = self.load_rows(b, n, r, rows, place);
@@ -316,7 +314,7 @@ impl Lower<'_> {
         let (sub, lanes) = self.shape();
         let (base, offset) = n.address(r, at);
         let rows = self.row_mask(b, n, r, phys[d - 2], at.row);
-        let stride = if phys[d - 2] == 1 { 0 } else { r.row as i32 };
+        let stride = if phys[d - 2] == 1 { 0 } else { r.row() as i32 };
         let _ = sub;
         let mut place = Place { base, offset, stride, buf: r.buf, component_rows: 0 };
         let and = |b: &mut KernelBuilder, a: M, c: M| {
@@ -384,7 +382,7 @@ impl Lower<'_> {
     fn row_mask(&mut self, b: &mut KernelBuilder, n: &Nest, r: &Region, rows: u64, at: Coord) -> M {
         let sub = self.sub();
         let last = (rows % u64::from(sub)) as u32;
-        if last == 0 || r.own && rows > 1 && r.row == 1 || !n.may_be_last(at, rows.div_ceil(u64::from(sub)) as u32) {
+        if last == 0 || r.own && rows > 1 && r.row() == 1 || !n.may_be_last(at, rows.div_ceil(u64::from(sub)) as u32) {
             return M::ALL;
         }
         self.rows_left(b, n, rows, at)

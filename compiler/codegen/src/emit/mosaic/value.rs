@@ -96,8 +96,8 @@ pub(super) struct Region {
     pub dtype: DType,
     pub base: S,
     pub offset: i32,
-    pub outer: Vec<i64>,
-    pub row: i64,
+    /// Of each dimension but the last, outermost first: that of rows comes last.
+    pub steps: Vec<i64>,
     pub plane: i64,
     /// Lanes before the first column, fewer than a register has.
     pub lane: Num,
@@ -111,6 +111,18 @@ pub(super) struct Region {
     pub own: bool,
     pub buf: BufferRef,
     pub temp: Option<Rc<Temp>>,
+}
+
+impl Region {
+    /// The step from row to row.
+    pub fn row(&self) -> i64 {
+        self.steps.last().copied().unwrap_or(0)
+    }
+
+    /// The steps of the dimensions around rows.
+    pub fn outer(&self) -> &[i64] {
+        self.steps.split_last().map_or(&[], |s| s.1)
+    }
 }
 
 /// How a vector's elements use registers.

@@ -2,7 +2,7 @@
 
 use super::choose::{At, Axis, Roles};
 use super::spec::{MoveSpec, Side};
-use crate::kernel::build::LoopHints;
+use crate::kernel::LoopHints;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, Trips, V};
 
 /// One side of a move at one place of the loop nest.

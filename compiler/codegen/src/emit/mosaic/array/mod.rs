@@ -169,13 +169,11 @@ impl<'a> Lower<'a> {
         while steps.len() < n - 1 {
             steps.insert(0, 0);
         }
-        let row = steps.pop().unwrap_or(0);
         let mut region = Region {
             dtype: r.dtype,
             base: r.base,
             offset: 0,
-            outer: steps,
-            row,
+            steps,
             plane: r.plane,
             lane: Num::Const(0),
             beyond: None,
@@ -324,12 +322,10 @@ impl<'a> Lower<'a> {
         if let Some(k) = inner {
             let (mine, theirs) = (t.phys(), k.phys());
             let mut to = to.clone();
-            let steps = mine.iter().zip(&to.outer).filter(|d| *d.0 != 1).map(|d| *d.1).collect::<Vec<i64>>();
+            let steps = mine.iter().zip(to.outer()).filter(|d| *d.0 != 1).map(|d| *d.1).collect::<Vec<i64>>();
             let mut steps = steps.into_iter();
-            to.outer = theirs[..theirs.len() - 2]
-                .iter()
-                .map(|d| if *d == 1 { 0 } else { steps.next().unwrap_or(0) })
-                .collect();
+            let outer = theirs[..theirs.len() - 2].iter().map(|d| if *d == 1 { 0 } else { steps.next().unwrap_or(0) });
+            to.steps = outer.chain([to.row()]).collect();
             return self.write(b, &k, &to, i);
         }
         let mut kept = Vec::new();

@@ -217,12 +217,12 @@ impl Lower<'_> {
     /// What is asked for in the memory of the rows around it.
     fn within_seen(&mut self, b: &mut KernelBuilder, rows: &Region, a: &Around, asked: &Asked) -> Region {
         let mut part = rows.clone();
-        let before = mul(b, a.before, Num::Const(rows.row as i32));
+        let before = mul(b, a.before, Num::Const(rows.row() as i32));
         self.advance(b, &mut part, before);
         let n = asked.steps.len();
-        part.row *= asked.steps[n - 2] as i64;
-        for (step, by) in part.outer.iter_mut().zip(&asked.steps[..n - 2]) {
-            *step *= *by as i64;
+        if let Some((row, outer)) = part.steps.split_last_mut() {
+            *row *= asked.steps[n - 2] as i64;
+            outer.iter_mut().zip(&asked.steps[..n - 2]).for_each(|(step, by)| *step *= *by as i64);
         }
         part.own = false;
         part
