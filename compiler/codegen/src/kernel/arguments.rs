@@ -54,5 +54,5 @@ fn stored(items: &mut Vec<Item>, room: usize, word: &dyn Fn(usize) -> i32) {
 /// A load or store of a register at a word of scalar memory.
 fn scalar(op: Op, s: S, word: i32) -> Item {
     let inst = Inst::new(op, &[s.0 as i32, 0, word]);
-    Item::Inst(VInst { inst, reads: Vec::new(), writes: Vec::new(), place: 0 })
+    Item::Inst(VInst::from(inst))
 }

@@ -104,6 +104,13 @@ pub struct VInst {
     pub place: u16,
 }
 
+impl From<Inst> for VInst {
+    /// One that touches no memory and comes from no line.
+    fn from(inst: Inst) -> VInst {
+        VInst { inst, reads: Vec::new(), writes: Vec::new(), place: 0 }
+    }
+}
+
 /// How often a loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trips {

@@ -68,9 +68,7 @@ fn rewrite(items: Vec<Item>, free: &mut Free, which: Which<'_>) -> Vec<Item> {
 
 fn counted(l: Loop, free: &mut Free, which: Which<'_>, out: &mut Vec<Item>) {
     let counter = S(free.take(File::Scalar));
-    let inst = |op, operands: &[i32]| {
-        Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new(), place: 0 })
-    };
+    let inst = |op, operands: &[i32]| Item::Inst(VInst::from(Inst::new(op, operands)));
     let c = counter.0 as i32;
     out.push(match l.trips {
         Trips::Static(n) => inst(Op::SLi, &[c, n as i32]),

@@ -236,7 +236,7 @@ impl Lower<'_> {
     }
 
     fn push_inst(&mut self, inst: Inst) {
-        self.run.push(Node::new(&VInst { inst, reads: Vec::new(), writes: Vec::new(), place: 0 }));
+        self.run.push(Node::new(&VInst::from(inst)));
     }
 
     fn counted(&mut self, l: &Loop, depth: u32) {

@@ -164,7 +164,7 @@ struct Rewriter<'a> {
 }
 
 fn plain(op: Op, operands: &[i32]) -> Item {
-    Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new(), place: 0 })
+    Item::Inst(VInst::from(Inst::new(op, operands)))
 }
 
 impl Rewriter<'_> {
@@ -319,7 +319,7 @@ impl Rewriter<'_> {
                 }
                 inst.operands[r.at] = new.number() as i32;
             }
-            out.push(Item::Inst(VInst { inst, reads: Vec::new(), writes: Vec::new(), place: 0 }));
+            out.push(Item::Inst(VInst::from(inst)));
         }
     }
 
@@ -350,10 +350,10 @@ impl Rewriter<'_> {
 
 fn load_row(t: Reg, row: u32, buffer: BufferRef) -> Item {
     let inst = Inst::new(Op::VLd, &[t.number() as i32, 0, row as i32, 1]);
-    Item::Inst(VInst { inst, reads: vec![buffer], writes: Vec::new(), place: 0 })
+    Item::Inst(VInst { reads: vec![buffer], ..VInst::from(inst) })
 }
 
 fn store_row(t: Reg, row: u32, buffer: BufferRef) -> Item {
     let inst = Inst::new(Op::VSt, &[t.number() as i32, 0, row as i32, 1, 0]);
-    Item::Inst(VInst { inst, reads: Vec::new(), writes: vec![buffer], place: 0 })
+    Item::Inst(VInst { writes: vec![buffer], ..VInst::from(inst) })
 }

@@ -5,7 +5,7 @@ use systole_codegen::schedule::calls::across_calls;
 use systole_isa::{Inst, Op};
 
 fn inst(op: Op, operands: &[i32]) -> Item {
-    Item::Inst(VInst { inst: Inst::new(op, operands), reads: Vec::new(), writes: Vec::new(), place: 0 })
+    Item::Inst(VInst::from(Inst::new(op, operands)))
 }
 
 /// A loop that counts register `count` down around a body.
