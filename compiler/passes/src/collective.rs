@@ -16,7 +16,7 @@ use super::make::array;
 use crate::options::PassOptions;
 use systole_hlo::analysis::{devices, parts::parts};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Collective, CollectiveKind, CompId, Direction, Node, NodeId, Op, PadDim, Shape};
+use systole_hlo::graph::{Binary, Collective, CollectiveKind, CompId, Direction, Node, NodeId, Op, Shape};
 use systole_isa::DType;
 
 type Result<T> = std::result::Result<T, CompileError>;
@@ -214,8 +214,8 @@ impl Cx<'_, '_> {
         let to = elements.div_ceil(tile) * tile;
         let flat = self.b.reshape(x, &[elements]);
         let zero = self.b.scalar(dtype, 0.0);
-        let pad = PadDim { low: 0, high: (to - elements) as i64, interior: 0 };
-        let wide = if to == elements { flat } else { self.b.pad(flat, zero, &[pad]) };
+        let more = (to - elements) as i64;
+        let wide = if to == elements { flat } else { self.b.pad_dim(flat, zero, 0, (0, more)) };
         let shape = self.b.shape(wide).clone();
         let sum = self.plain(CollectiveKind::AllReduce { body }, wide, shape);
         let sum = self.b.slice_dim(sum, 0, 0, elements, 1);
@@ -324,9 +324,8 @@ impl Cx<'_, '_> {
         let to = self.padded(self.b.dtype(x), elements);
         let x = self.b.reshape(x, &[n, elements]);
         let zero = self.b.scalar(self.b.dtype(x), 0.0);
-        let pads =
-            [PadDim { low: 0, high: 0, interior: 0 }, PadDim { low: 0, high: (to - elements) as i64, interior: 0 }];
-        let x = if to == elements { x } else { self.b.pad(x, zero, &pads) };
+        let more = (to - elements) as i64;
+        let x = if to == elements { x } else { self.b.pad_dim(x, zero, 1, (0, more)) };
         self.b.reshape(x, &[n * to])
     }
 
@@ -458,13 +457,7 @@ impl Cx<'_, '_> {
             let part = b.reshape(part, &rows_of);
             // Row r of the result is row r - to + from of the sender: shifted by a slice of the padded rows.
             let zero = b.scalar(b.dtype(part), 0.0);
-            let edge = |d: usize| PadDim {
-                low: if d == 0 { dims[0] as i64 } else { 0 },
-                high: if d == 0 { dims[0] as i64 } else { 0 },
-                interior: 0,
-            };
-            let pads: Vec<PadDim> = (0..dims.len()).map(edge).collect();
-            let wide = b.pad(part, zero, &pads);
+            let wide = b.pad_dim(part, zero, 0, (dims[0] as i64, dims[0] as i64));
             let shift = b.sub(from, to);
             let start = b.with(Binary::Add, shift, dims[0] as f64);
             let nothing = b.index(0);

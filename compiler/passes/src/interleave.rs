@@ -52,7 +52,7 @@ fn spread_out(b: &mut Emit, to: &[u64], x: NodeId) -> Option<NodeId> {
     }
     let zero = b.scalar(b.dtype(x), 0.0);
     let spread = |b: &mut Emit, (i, part): (usize, NodeId)| {
-        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; last + 1];
+        let mut pads = vec![PadDim::NONE; last + 1];
         pads[last] = PadDim { low: i as i64, high: count as i64 - 1 - i as i64, interior: count - 1 };
         b.pad(part, zero, &pads)
     };

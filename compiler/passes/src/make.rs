@@ -221,8 +221,8 @@ impl Emit<'_> {
 
     /// An array with so many more elements before and behind those of one dimension; less of them where a number is negative.
     pub fn pad_dim(&mut self, x: NodeId, value: NodeId, dim: usize, (low, high): (i64, i64)) -> NodeId {
-        let mut dims = vec![PadDim { low: 0, high: 0, interior: 0 }; self.rank(x)];
-        dims[dim] = PadDim { low, high, interior: 0 };
+        let mut dims = vec![PadDim::NONE; self.rank(x)];
+        dims[dim] = PadDim::edges(low, high);
         self.pad(x, value, &dims)
     }
 

@@ -55,8 +55,7 @@ fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
             return Ok(done);
         }
     }
-    let pads: Vec<PadDim> =
-        window.iter().map(|w| PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 }).collect();
+    let pads: Vec<PadDim> = window.iter().map(WindowDim::padding).collect();
     let plain: Vec<WindowDim> = window
         .iter()
         .map(|w| WindowDim { size: w.size, stride: w.stride, window_dilation: w.window_dilation, ..WindowDim::TRIVIAL })
@@ -126,9 +125,8 @@ fn whole_lanes(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
     if dims[last] < LINE * STRIPS {
         return Ok(None);
     }
-    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
-    pads[last].high = (dims[last].next_multiple_of(LINE * STRIPS) - dims[last]) as i64;
-    let padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad(x, init, &pads)).collect();
+    let more = (dims[last].next_multiple_of(LINE * STRIPS) - dims[last]) as i64;
+    let padded: Vec<NodeId> = xs.iter().zip(inits).map(|(&x, &init)| b.pad_dim(x, init, last, (0, more))).collect();
     let done = parts(b, Windows { xs: &padded, ..whole })?;
     let results: Vec<NodeId> = done.into_iter().map(|x| b.slice_dim(x, last, 0, dims[last], 1)).collect();
     Ok(Some(b.joined(&results)))

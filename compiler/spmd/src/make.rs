@@ -226,8 +226,8 @@ impl<'a> Out<'a> {
         }
         let a = self.array(s, x)?;
         let zero = self.scalar(s, a.dtype, 0.0);
-        let mut dims = vec![PadDim { low: 0, high: 0, interior: 0 }; a.dims.len()];
-        dims[dim] = PadDim { low: low as i64, high: high as i64, interior: 0 };
+        let mut dims = vec![PadDim::NONE; a.dims.len()];
+        dims[dim] = PadDim::edges(low as i64, high as i64);
         self.op(s, Op::Pad { dims }, &[x, zero])
     }
 

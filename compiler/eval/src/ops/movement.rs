@@ -230,7 +230,7 @@ pub(in super::super) fn set_dimension_size(t: &Tensor, size: &Tensor, dim: usize
     if size < 0 || dim >= t.rank() {
         return Err(malformed(format!("dimension {dim} of size {size}")));
     }
-    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; t.rank()];
+    let mut pads = vec![PadDim::NONE; t.rank()];
     pads[dim].high = size - t.dims[dim] as i64;
     Ok(pad(t, &Tensor::zeros(t.dtype, &[]), &pads))
 }

@@ -101,7 +101,7 @@ fn threefry_bits(key: u64, counter: u64, dtype: DType, dims: &[usize]) -> (Tenso
     }
     half_dims[split] *= 2;
     let all = Tensor::new(dtype, &half_dims, scalar::integer_bytes(dtype, out.into_iter()));
-    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; half_dims.len()];
+    let mut pads = vec![PadDim::NONE; half_dims.len()];
     pads[split].high = dims.get(split).map_or(-1, |&d| d as i64 - half_dims[split] as i64);
     let cut = movement::pad(&all, &Tensor::zeros(dtype, &[]), &pads);
     (cut.reshaped(dims), half as u64)

@@ -53,6 +53,11 @@ impl WindowDim {
         reversal: false,
     };
 
+    /// How its operand is padded.
+    pub fn padding(&self) -> PadDim {
+        PadDim { low: self.pad_low, high: self.pad_high, interior: self.base_dilation - 1 }
+    }
+
     /// The dimensions of a window as lists of one length: sizes, strides, (low, high) padding, dilations of the operand and of the
     /// window.
     pub fn of_lists(
@@ -175,6 +180,15 @@ pub struct PadDim {
     pub low: i64,
     pub high: i64,
     pub interior: u64,
+}
+
+impl PadDim {
+    pub const NONE: PadDim = PadDim { low: 0, high: 0, interior: 0 };
+
+    /// At the edges alone.
+    pub fn edges(low: i64, high: i64) -> PadDim {
+        PadDim { low, high, ..PadDim::NONE }
+    }
 }
 
 /// One dimension of a slice, `limit` exclusive.

@@ -23,9 +23,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId]) -> Rewritten {
             Some(concatenate(b, *dim, x, &array(&n.shape).dims))
         }
         Op::Pad { dims } => {
-            let moved: Vec<usize> = (0..dims.len())
-                .filter(|&d| sized(b, d) && dims[d] != PadDim { low: 0, high: 0, interior: 0 })
-                .collect();
+            let moved: Vec<usize> = (0..dims.len()).filter(|&d| sized(b, d) && dims[d] != PadDim::NONE).collect();
             Some(pad(b, n, x, dims, &moved))
         }
         Op::ReduceWindow { window, body } => {
@@ -172,10 +170,8 @@ fn reverse(b: &mut Emit, x: NodeId, dims: &[usize]) -> NodeId {
     for &d in dims {
         // The padding is in front now: all moves to the start.
         let Some(size) = b.size_of(x, d) else { continue };
-        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; bound.len()];
-        pads[d].high = bound[d] as i64;
         let none = b.scalar(b.dtype(x), 0.0);
-        let long = b.pad(out, none, &pads);
+        let long = b.pad_dim(out, none, d, (0, bound[d] as i64));
         let mut starts = vec![zero; bound.len()];
         let whole = b.index(bound[d] as i64);
         starts[d] = b.sub(whole, size);

@@ -19,7 +19,7 @@ use crate::edit::{Emit, Rewritten};
 use crate::make::{array, inverse, unsigned, whole};
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, Gather, IndexMap, Node, NodeId, Op, PadDim, Shape, Unary};
+use systole_hlo::graph::{Binary, Direction, Gather, IndexMap, Node, NodeId, Op, Shape, Unary};
 use systole_isa::DType;
 
 /// Slices that are emitted one by one; more make a loop.
@@ -284,14 +284,14 @@ fn picked(b: &mut Emit, table: NodeId, index: NodeId, n: u64) -> Result<NodeId, 
     }
     let lines = count.div_ceil(LINE);
     let none = b.scalar(dtype, 0.0);
-    let table = b.pad(table, none, &[PadDim { low: 0, high: (lines * LINE - count) as i64, interior: 0 }]);
+    let table = b.pad_dim(table, none, 0, (0, (lines * LINE - count) as i64));
     let table = b.reshape(table, &[lines, LINE]);
     if n <= MOST_LINES {
         return Ok(from_lines(b, table, index));
     }
     let steps = n.div_ceil(MOST_LINES);
     let zero = b.index(0);
-    let index = b.pad(index, zero, &[PadDim { low: 0, high: (steps * MOST_LINES - n) as i64, interior: 0 }]);
+    let index = b.pad_dim(index, zero, 0, (0, (steps * MOST_LINES - n) as i64));
     let empty = b.splat(dtype, &[steps * MOST_LINES], 0.0);
     let done = b.counted_loop("gather", steps, &[empty, table, index], |b, counter, s| {
         let at = b.with(Binary::Mul, counter, MOST_LINES as f64);

@@ -126,8 +126,8 @@ pub(super) fn extended(b: &mut Emit, a: NodeId, to: u64) -> NodeId {
     }
     let kind = b.dtype(a);
     let none = b.scalar(kind, 0.0);
-    let edge = |high: u64| PadDim { low: 0, high: high as i64, interior: 0 };
-    let a = b.pad(a, none, &[edge(0), edge(to - n), edge(to - n)]);
+    let more = PadDim::edges(0, (to - n) as i64);
+    let a = b.pad(a, none, &[PadDim::NONE, more, more]);
     let dims = b.dims(a).to_vec();
     let diagonal = places(b, &dims, Direction::Eq);
     let row = b.iota(DType::S32, &dims, 1);
@@ -222,8 +222,7 @@ fn written_out(b: &mut Emit, a: NodeId, blocks: &Blocks) -> Result<NodeId, Compi
             let behind = part(b, rest, (size, size), (left, left));
             rest = b.sub(behind, known);
         }
-        let edge = |low: u64| PadDim { low: low as i64, high: 0, interior: 0 };
-        columns.push(b.pad(column, none, &[edge(0), edge(at), edge(0)]));
+        columns.push(b.pad_dim(column, none, 1, (at as i64, 0)));
     }
     Ok(b.concatenate(&columns, 2))
 }

@@ -137,7 +137,7 @@ fn by_runs(b: &mut Emit, operands: &[NodeId], body: CompId, room: Room) -> Resul
     let mut full = dims.clone();
     full[last] = count * run;
     let lines = [full.iter().product::<u64>() / room.lanes, room.lanes];
-    let mut edges = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
+    let mut edges = vec![PadDim::NONE; dims.len()];
     edges[last].high = (count * run - n) as i64;
     let mut arrays: Vec<NodeId> = Vec::new();
     for (i, &x) in operands.iter().enumerate() {

@@ -89,7 +89,7 @@ fn together(
     }
     let dims = b.dims(x).to_vec();
     let outputs = b.dims(source).to_vec();
-    let edges = |w: &WindowDim| PadDim { low: w.pad_low, high: w.pad_high, interior: 0 };
+    let edges = |w: &WindowDim| PadDim::edges(w.pad_low, w.pad_high);
     let pads: Vec<PadDim> = window.iter().map(edges).collect();
     let has_padding = pads.iter().any(|p| p.low > 0 || p.high > 0);
     let padded = b.pad(x, init, &pads);
@@ -174,7 +174,7 @@ fn collected(
         let shift: Vec<PadDim> = (0..dims.len())
             .map(|d| {
                 let high = blocks[d] as i64 - back[d] as i64 - outputs[d] as i64;
-                PadDim { low: back[d] as i64, high, interior: 0 }
+                PadDim::edges(back[d] as i64, high)
             })
             .collect();
         let (zero, none) = (b.scalar(b.dtype(source), 0.0), b.scalar(stored, -1.0));
@@ -254,7 +254,7 @@ fn scattered(
         let combined = b.apply(scatter, &[result, values], padded)?[0];
         result = b.select(hits, combined, result);
     }
-    let cut: Vec<PadDim> = pads.iter().map(|p| PadDim { low: -p.low, high: -p.high, interior: 0 }).collect();
+    let cut: Vec<PadDim> = pads.iter().map(|p| PadDim::edges(-p.low, -p.high)).collect();
     Ok(b.pad(result, init, &cut))
 }
 

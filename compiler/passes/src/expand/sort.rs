@@ -53,7 +53,7 @@ fn filled(
     if n == full || n < FILLED {
         return (operands, dims);
     }
-    let mut more = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
+    let mut more = vec![PadDim::NONE; dims.len()];
     more[last].high = (full - n) as i64;
     let mut grown = dims;
     grown[last] = full;

@@ -8,7 +8,7 @@ use super::runs::Room;
 use super::sort;
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, NodeId, Op, Order, PadDim, Shape};
+use systole_hlo::graph::{Binary, Direction, NodeId, Op, Order, Shape};
 use systole_isa::DType;
 
 /// Elements of a part.
@@ -78,8 +78,7 @@ fn selected(b: &mut Emit, key: NodeId, k: u64, room: Room) -> Result<(NodeId, No
     let dtype = b.dtype(key);
     let parts = n.div_ceil(PART).next_multiple_of(if rows > 1 { SUBLANES } else { 1 });
     let least = b.bits(dtype, 1u64 << (dtype.bits() - 1));
-    let more = PadDim { low: 0, high: (parts * PART - n) as i64, interior: 0 };
-    let key = b.pad(key, least, &[PadDim { low: 0, high: 0, interior: 0 }, more]);
+    let key = b.pad_dim(key, least, 1, (0, (parts * PART - n) as i64));
     let table = b.reshape(key, &[rows * parts, PART]);
     let split = b.reshape(key, &[rows, parts, PART]);
     let low = -f64::from(2f32).powi(dtype.bits() as i32 - 1);

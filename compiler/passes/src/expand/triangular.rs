@@ -10,7 +10,7 @@ use super::{fold_batch, known};
 use crate::edit::Emit;
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, NodeId, Op, PadDim, TriangularTranspose};
+use systole_hlo::graph::{Binary, Direction, NodeId, Op, TriangularTranspose};
 use systole_isa::DType;
 
 /// Unknowns up to which a system is small.
@@ -165,8 +165,7 @@ fn large(
     let (size, rows) = (blocks.size, blocks.rows());
     let a = extended(b, a, rows);
     let none = b.scalar(kind, 0.0);
-    let edge = |high: u64| PadDim { low: 0, high: high as i64, interior: 0 };
-    let y = if rows > n { b.pad(y, none, &[edge(0), edge(rows - n), edge(0)]) } else { y };
+    let y = if rows > n { b.pad_dim(y, none, 1, (0, (rows - n) as i64)) } else { y };
     let triangle = places(b, &[batch, rows, rows], if lower { Direction::Ge } else { Direction::Le });
     let a = b.select(triangle, a, none);
     let whole = if turned { b.transpose(a, &[0, 2, 1]) } else { a };
@@ -182,7 +181,7 @@ fn large(
     if blocks.count <= UNROLLED {
         // One column would lie along rows; a tile of them costs the same.
         let wide = if m == 1 { u64::from(options.chip.tile.0) } else { m };
-        let y = if wide > m { b.pad(y, none, &[edge(0), edge(0), edge(wide - m)]) } else { y };
+        let y = if wide > m { b.pad_dim(y, none, 2, (0, (wide - m) as i64)) } else { y };
         let x = written_out(b, a, y, lower, (&blocks, inverses))?;
         return Ok(part(b, x, (0, 0), (n, m)));
     }

@@ -73,7 +73,7 @@ fn by_windows(b: &mut Emit, op: Binary, x: NodeId, init: NodeId, dims: &[usize])
     let mut x = x;
     loop {
         let sizes = b.dims(x).to_vec();
-        let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; sizes.len()];
+        let mut pads = vec![PadDim::NONE; sizes.len()];
         let mut window = vec![WindowDim::TRIVIAL; sizes.len()];
         for &d in dims {
             let width = sizes[d].clamp(1, WINDOW);

@@ -202,7 +202,7 @@ fn padded(b: &mut Emit, operands: &[NodeId]) -> Option<NodeId> {
         .zip(&operands[2..])
         .map(|((n, size), &index)| {
             let low = known_start(b, index, n, size)?;
-            Some(PadDim { low: low as i64, high: (n - size - low) as i64, interior: 0 })
+            Some(PadDim::edges(low as i64, (n - size - low) as i64))
         })
         .collect();
     let edges = edges.filter(|_| b.draft.fire("dynamic-update-slice-splat"))?;

@@ -72,8 +72,8 @@ pub fn by_shifts(b: &mut Emit, x: NodeId, init: NodeId, window: &[WindowDim], bo
 /// Windows along a dimension, reduced by doubling distances.
 fn shifted_sums(b: &mut Emit, x: NodeId, (dim, w): (usize, &WindowDim), op: Binary, neutral: f64) -> NodeId {
     let zero = b.scalar(b.dtype(x), neutral);
-    let mut pads = vec![PadDim { low: 0, high: 0, interior: 0 }; b.rank(x)];
-    pads[dim] = PadDim { low: w.pad_low, high: w.pad_high, interior: w.base_dilation - 1 };
+    let mut pads = vec![PadDim::NONE; b.rank(x)];
+    pads[dim] = w.padding();
     let x = b.pad(x, zero, &pads);
     let n = b.dims(x)[dim];
     let step = w.window_dilation;

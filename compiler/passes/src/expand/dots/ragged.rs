@@ -8,7 +8,7 @@ use crate::edit::{Emit, Rewritten};
 use crate::make::array;
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, DotDims, Node, NodeId, PadDim, Precision};
+use systole_hlo::graph::{Binary, Direction, DotDims, Node, NodeId, Precision};
 use systole_isa::DType;
 
 /// Rows of a tile, if there are so many, or twice that and so on: matrices that lie in HBM are read for every pair, so that more
@@ -184,8 +184,7 @@ fn tiled(b: &mut Emit, x: NodeId, p: &Pairs) -> NodeId {
     let dims = b.dims(x).to_vec();
     let zero = b.scalar(b.dtype(x), 0.0);
     let more = (p.tiles * p.tile - dims[0]) as i64;
-    let whole = PadDim { low: 0, high: 0, interior: 0 };
-    let x = b.pad(x, zero, &[PadDim { high: more, ..whole }, whole]);
+    let x = b.pad_dim(x, zero, 0, (0, more));
     b.reshape(x, &[p.tiles, p.tile, dims[1]])
 }
 

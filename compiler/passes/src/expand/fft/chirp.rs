@@ -4,7 +4,7 @@ use super::table::{Pair, Wanted, each, table, times};
 use crate::edit::Emit;
 use std::f64::consts::TAU;
 use systole_hlo::graph::number::element_bytes;
-use systole_hlo::graph::{Binary, Literal, PadDim};
+use systole_hlo::graph::{Binary, Literal};
 use systole_isa::DType;
 
 /// A transform of any length as a convolution with a chirp, by transforms of a power-of-two length.
@@ -27,8 +27,7 @@ pub fn transform(b: &mut Emit, p: Pair, n: u64, sign: f64) -> Pair {
     let x = times(b, p, chirp, &[1]);
     let grown = each(b, x, &mut |b, x| {
         let zero = b.scalar(part, 0.0);
-        let none = PadDim { low: 0, high: 0, interior: 0 };
-        b.pad(x, zero, &[none, PadDim { high: (long - n) as i64, ..none }])
+        b.pad_dim(x, zero, 1, (0, (long - n) as i64))
     });
     // The conjugate chirp at 0 .. n and, wrapped, at the end; its spectrum is a constant.
     let spectrum = chirp_spectrum(n, long, -sign);

@@ -8,7 +8,7 @@ use super::{MAX_BUTTERFLY, MAX_DIRECT, parts};
 use crate::dot::ROW_GROUP;
 use crate::edit::Emit;
 use systole_hlo::graph::number::element_bytes;
-use systole_hlo::graph::{DotDims, Literal, NodeId, Op, PadDim, Precision};
+use systole_hlo::graph::{DotDims, Literal, NodeId, Op, Precision};
 use systole_isa::DType;
 
 /// Arrays of numbers between steps that vector memory holds at a time: what a step reads and writes.
@@ -133,8 +133,7 @@ fn first_step(b: &mut Emit, p: Pair, (m, q): (u64, u64), (h, sign): (u64, f64)) 
     let (ins, wide) = (have.div_ceil(q), h.next_multiple_of(ROW_GROUP).min(m));
     let whole = |b: &mut Emit, x: NodeId| {
         let zero = b.scalar(part, 0.0);
-        let none = PadDim { low: 0, high: 0, interior: 0 };
-        let x = b.pad(x, zero, &[none, PadDim { high: (ins * q - have) as i64, ..none }, none]);
+        let x = b.pad_dim(x, zero, 1, (0, (ins * q - have) as i64));
         b.reshape(x, &[batch, ins, q, signals])
     };
     let mut x = vec![whole(b, p.re)];

@@ -83,8 +83,8 @@ fn one(b: &mut Emit, p: Pair, (d, n): (usize, u64), (sign, wanted): (f64, Wanted
 /// An array without the zeros that it is padded with at the end of dimension `d`.
 fn without_zeros(b: &Emit, x: NodeId, d: usize) -> NodeId {
     let Op::Pad { dims } = b.op(x) else { return x };
-    let none = |p: &PadDim| p.low == 0 && p.high == 0 && p.interior == 0;
-    let behind = dims.iter().enumerate().all(|(i, p)| none(p) || i == d && none(&PadDim { high: 0, ..*p }));
+    let behind =
+        dims.iter().enumerate().all(|(i, p)| *p == PadDim { high: if i == d { p.high } else { 0 }, ..PadDim::NONE });
     let inner = b.operand(x, 0);
     let zero = splat_number(b, b.operand(x, 1)) == Some(0.0);
     if behind && zero && dims[d].high > 0 && b.dims(inner)[d] > 0 { inner } else { x }

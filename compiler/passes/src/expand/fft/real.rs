@@ -4,7 +4,7 @@ use super::columns::last_table;
 use super::table::{Pair, Roots, Wanted, each, product, root, table, times};
 use super::{MAX_DIRECT, parts, transform};
 use crate::edit::Emit;
-use systole_hlo::graph::{Direction, DotDims, NodeId, PadDim, Precision};
+use systole_hlo::graph::{Direction, DotDims, NodeId, Precision};
 use systole_isa::DType;
 
 /// The bins `0..=n / 2` of a real signal, `[rows, bins]`, of those bins `e + m * f` whose `e` is at most `m / 2`: `[f, e, rows]`.
@@ -50,10 +50,7 @@ pub fn half_of(b: &mut Emit, p: Pair, n: u64, d: usize) -> Pair {
     let have = b.dims(p.re)[d];
     let p = each(b, p, &mut |b, x| {
         let zero = b.scalar(b.dtype(x), 0.0);
-        let none = PadDim { low: 0, high: 0, interior: 0 };
-        let mut pads = vec![none; b.rank(x)];
-        pads[d].high = half as i64 - have as i64;
-        b.pad(x, zero, &pads)
+        b.pad_dim(x, zero, d, (0, half as i64 - have as i64))
     });
     let im = p.im.map(|i| {
         let dims = b.dims(i).to_vec();

@@ -8,7 +8,7 @@ use super::{Indexed, table_of_rows};
 use crate::edit::Emit;
 use crate::simplify::degenerate_map;
 use systole_hlo::graph::number::integer_range;
-use systole_hlo::graph::{Binary, Direction, Gather, Literal, NodeId, Op, PadDim, Unary};
+use systole_hlo::graph::{Binary, Direction, Gather, Literal, NodeId, Op, Unary};
 use systole_isa::DType;
 
 /// The slices, `[n, slice sizes..]` (dimensions of size 1 apart), if their places are known and they are worth it.
@@ -141,10 +141,8 @@ fn frames(
         let size = b.dims(x)[d];
         let end = offset + rows * hop;
         let x = b.slice_dim(x, d, offset, end.min(size), 1);
-        let mut more = vec![PadDim { low: 0, high: 0, interior: 0 }; split.len()];
-        more[d].high = end.saturating_sub(size) as i64;
         let none = b.scalar(b.dtype(x), 0.0);
-        let x = b.pad(x, none, &more);
+        let x = b.pad_dim(x, none, d, (0, end.saturating_sub(size) as i64));
         split.splice(d..=d, [rows, hop]);
         let x = b.reshape(x, &split);
         let parts: Vec<NodeId> = (0..pieces).map(|k| b.slice_dim(x, d, k, k + n, 1)).collect();

@@ -22,9 +22,8 @@ fn even(b: &mut Emit, x: NodeId, square: bool) -> NodeId {
     if n.is_multiple_of(2) {
         return x;
     }
-    let one = |high| PadDim { low: 0, high, interior: 0 };
     let zero = b.scalar(b.dtype(x), 0.0);
-    b.pad(x, zero, &[one(0), one(i64::from(square)), one(1)])
+    b.pad(x, zero, &[PadDim::NONE, PadDim::edges(0, i64::from(square)), PadDim::edges(0, 1)])
 }
 
 /// The diagonal of `[B, n, n]`.

@@ -15,7 +15,7 @@ use crate::edit::{Emit, Rewritten};
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::library::{Routine, is_lapack, letter, routine};
-use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op, PadDim, Shape, TriangularTranspose, Unary};
+use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op, Shape, TriangularTranspose, Unary};
 use systole_isa::DType;
 
 /// Whether the compiler has a target's arithmetic.
@@ -62,10 +62,8 @@ fn completed(b: &mut Emit, x: NodeId, lanes: u32) -> Result<NodeId, CompileError
     if m == k {
         return Ok(x);
     }
-    let mut edges = vec![PadDim { low: 0, high: 0, interior: 0 }; dims.len()];
-    edges[last].high = (m - k) as i64;
     let zero = b.scalar(b.dtype(x), 0.0);
-    let square = b.pad(x, zero, &edges);
+    let square = b.pad_dim(x, zero, last, (0, (m - k) as i64));
     let [packed, taus] = factor::qr(b, square, lanes)?;
     let all = factor::reflectors(b, packed, taus, lanes)?;
     let rest = b.slice_dim(all, last, k, m, 1);

@@ -40,7 +40,7 @@ fn epsilon(dtype: DType) -> f64 {
 /// The matrix with so many rows and columns of zeros more at the end.
 fn padded(b: &mut Emit, x: NodeId, more: [i64; 3]) -> NodeId {
     let zero = b.scalar(b.dtype(x), 0.0);
-    b.pad(x, zero, &more.map(|high| PadDim { low: 0, high, interior: 0 }))
+    b.pad(x, zero, &more.map(|high| PadDim::edges(0, high)))
 }
 
 /// One element of every row of `[B, m]`, at the place that `[B]` says (zero where there is none).
@@ -78,8 +78,7 @@ fn window(b: &mut Emit, h: NodeId, n: u64) -> [NodeId; 3] {
     let next = b.slice_dim(main, 1, 1, n, 1);
     let next = {
         let zero = b.scalar(b.dtype(next), 0.0);
-        let one = |high| PadDim { low: 0, high, interior: 0 };
-        b.pad(next, zero, &[one(0), one(1)])
+        b.pad_dim(next, zero, 1, (0, 1))
     };
     let around = b.add(main, next);
     // Beside zeros on the diagonal the whole matrix is the measure.
@@ -124,8 +123,7 @@ fn window(b: &mut Emit, h: NodeId, n: u64) -> [NodeId; 3] {
 /// `[B, n]` with zeros at the end.
 fn padded_line(b: &mut Emit, x: NodeId, more: u64) -> NodeId {
     let zero = b.scalar(b.dtype(x), 0.0);
-    let one = |high| PadDim { low: 0, high, interior: 0 };
-    b.pad(x, zero, &[one(0), one(more as i64)])
+    b.pad_dim(x, zero, 1, (0, more as i64))
 }
 
 /// The first column of (H - s)(H - t) over its element below the diagonal, s and t the shifts: `[B, 3]`.
@@ -394,8 +392,7 @@ pub fn schur(b: &mut Emit, x: NodeId, lanes: u32) -> Result<Schur, CompileError>
     let low = b.slice_dim(low, 2, 0, n - 1, 1);
     let q = factor::reflectors(b, low, taus, lanes)?;
     let zero = b.scalar(kind, 0.0);
-    let edge = |low, high| PadDim { low, high, interior: 0 };
-    let q = b.pad(q, zero, &[edge(0, 0), edge(1, 0), edge(1, 1)]);
+    let q = b.pad(q, zero, &[PadDim::NONE, PadDim::edges(1, 0), PadDim::edges(1, 1)]);
     let (zd, one) = (b.dims(q).to_vec(), b.scalar(kind, 1.0));
     let (row, column) = (b.iota(DType::S32, &zd, 1), b.iota(DType::S32, &zd, 2));
     let sum = b.add(row, column);
@@ -433,7 +430,6 @@ pub fn values(b: &mut Emit, s: &Schur) -> Vec<NodeId> {
     });
     let size = b.mul(low, up);
     let zero = b.scalar(kind, 0.0);
-    let edge = |low, high| PadDim { low, high, interior: 0 };
-    let second = b.pad(size, zero, &[edge(0, 0), edge(1, -1)]);
+    let second = b.pad_dim(size, zero, 1, (1, -1));
     vec![main, b.sub(size, second)]
 }
