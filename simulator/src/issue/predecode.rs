@@ -52,7 +52,7 @@ pub(crate) fn predecode(
         return Err(LoadError::Empty);
     }
     let occurs = occurring(&scan);
-    let uses = uses(&resources, chip);
+    let uses = uses(&occurs, &resources, chip);
     let long = long_groups(&occurs, &uses);
     let unit_is_long = |unit: &usize| long[STAT_SLOTS[*unit] as usize];
     let long_units = (0..SLOT_UNITS).filter(unit_is_long).map(|unit| 1 << unit).sum();
@@ -88,7 +88,7 @@ pub(crate) fn predecode(
     p.code.heads.reserve_exact(bundles);
     p.code.branches = vec![Branch::Halt; bundles];
     p.code.scalars.reserve(bundles);
-    let mut activity = Gather::new(program, chip);
+    let mut activity = Gather::new(&occurs, program, chip);
     p.forms.reserve(scan.forms.len());
     for &first in &scan.forms {
         let words = scan.words(&scan.bundles[first as usize]);

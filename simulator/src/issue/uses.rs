@@ -243,10 +243,11 @@ impl Use {
     }
 }
 
-/// By number of the opcode; numbers that no opcode has are in no bundle.
-pub(super) fn uses(r: &Resources, chip: &ChipConfig) -> Vec<Use> {
+/// By number of the opcode, of those that occur.
+pub(super) fn uses(occurs: &[bool; Op::NUMBERS], r: &Resources, chip: &ChipConfig) -> Vec<Use> {
     let mut out = vec![Use::of(&TABLE[0], r, chip); Op::NUMBERS];
-    TABLE.iter().for_each(|info| out[info.op as usize] = Use::of(info, r, chip));
+    let occurring = TABLE.iter().filter(|info| occurs[info.op as usize]);
+    occurring.for_each(|info| out[info.op as usize] = Use::of(info, r, chip));
     out
 }
 

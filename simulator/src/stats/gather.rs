@@ -64,9 +64,11 @@ pub(crate) struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    pub fn new(program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
+    /// Of bundles in which these opcodes occur, by number.
+    pub fn new(occurs: &[bool; Op::NUMBERS], program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
         let mut common = vec![Common::default(); Op::NUMBERS];
-        TABLE.iter().for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
+        let occurring = TABLE.iter().filter(|info| occurs[info.op as usize]);
+        occurring.for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
         let out = Static { starts: vec![0], ..Static::default() };
         Gather { program, chip, common, known: FxHashMap::default(), out }
     }

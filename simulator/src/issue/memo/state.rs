@@ -78,17 +78,18 @@ impl Core<'_> {
             rest = behind;
         }
         let mut units = self.l.code.mxus_used;
-        let mut before = rest;
+        let mut before = 0;
         while units != 0 {
             let u = units.trailing_zeros() as usize;
             units &= units - 1;
             if MxuTiming::is_same(rest) {
-                self.mxus[u].restore(self.now, before);
+                let (units, own) = self.mxus.split_at_mut(u);
+                own[0].restore_same(&units[before]);
                 rest = &rest[1..];
             } else {
-                before = rest;
                 rest = self.mxus[u].restore(self.now, rest);
             }
+            before = u;
         }
         let code = &self.l.code;
         let last = |slot: usize| self.ready[code.resources.group(slot, self.group_units[slot])] >> 4;

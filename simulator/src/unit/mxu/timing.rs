@@ -134,12 +134,32 @@ impl Ring {
         let mut n = end - runs.chunks_exact(3).map(|run| u64::from(run[2])).sum::<u64>();
         self.pass(first, n);
         for run in runs.chunks_exact(3).rev() {
-            for before in (0..u64::from(run[2])).rev() {
-                self.set(n, cycle + u64::from(run[0]) - before * u64::from(run[1]));
-                n += 1;
+            let (step, count) = (u64::from(run[1]), u64::from(run[2]));
+            let mut time = cycle + u64::from(run[0]) - step * (count - 1);
+            for _ in 0..count.min(2) {
+                self.set(n, time);
+                (n, time) = (n + 1, time + step);
+            }
+            // These are as far behind the one before them as the second is.
+            for _ in 2..count {
+                self.run = self.run.saturating_add(1);
+                self.times[(n & self.mask) as usize] = (time, self.run);
+                self.last = time;
+                (n, time) = (n + 1, time + step);
             }
         }
         rest
+    }
+
+    /// Takes over the times of these numbers from a ring of as many.
+    fn copy(&mut self, other: &Ring, (first, end): (u64, u64)) {
+        (self.last, self.step, self.run) = (other.last, other.step, other.run);
+        let places = self.times.len();
+        let begin = (first & self.mask) as usize;
+        let count = (end - first) as usize;
+        let head = count.min(places - begin);
+        self.times[begin..begin + head].copy_from_slice(&other.times[begin..begin + head]);
+        self.times[..count - head].copy_from_slice(&other.times[..count - head]);
     }
 }
 
@@ -353,6 +373,28 @@ impl MxuTiming {
         words.first() == Some(&SAME)
     }
 
+    /// Takes over the state of the unit before, which took over one itself, as [`MxuTiming::capture_same`] found that it is.
+    pub fn restore_same(&mut self, before: &MxuTiming) {
+        for (own, other) in [(&mut self.pushes, &before.pushes), (&mut self.stages, &before.stages)] {
+            (own.issued, own.started) = (other.issued, other.started);
+            own.starts.copy(&other.starts, own.taken());
+        }
+        (self.popped, self.fifo_started) = (before.popped, before.fifo_started);
+        self.results.copy(&before.results, (self.popped, self.fifo_started));
+        (self.weights, self.run_start16) = (before.weights, before.run_start16);
+        (self.in_free16, self.stage_free16) = (before.in_free16, before.stage_free16);
+        self.rest();
+    }
+
+    /// Nothing waits for room, and nothing is added up.
+    fn rest(&mut self) {
+        self.pending.clear();
+        if self.accumulated > 0 {
+            self.accumulators.fill(0);
+            self.accumulated = 0;
+        }
+    }
+
     /// Takes over a state that [`MxuTiming::capture`] wrote, as that of cycle `now`; the words behind it.
     pub fn restore<'w>(&mut self, now: u64, words: &'w [u32]) -> &'w [u32] {
         let at = |w: u32| now + 1 + w as u64;
@@ -362,11 +404,7 @@ impl MxuTiming {
         }
         self.popped = self.places;
         self.fifo_started = self.places;
-        self.pending.clear();
-        if self.accumulated > 0 {
-            self.accumulators.fill(0);
-            self.accumulated = 0;
-        }
+        self.rest();
         let (&weights, mut words) = words.split_first().unwrap_or((&AT_REST, &[]));
         if weights == AT_REST {
             for q in [&mut self.pushes, &mut self.stages] {
