@@ -249,7 +249,7 @@ impl Hazards {
         self.nreads = n;
     }
 
-    /// Adds what a bundle of these words defines: it waits for that, and says when it is ready again.
+    /// Adds what a bundle of these words defines: it waits for that, and says when it is ready again where the next bundle may not find it.
     #[inline(always)]
     fn define(&mut self, places: &[Place], words: Words<'_>) {
         let (at, mut n, mut writes, mut twice) = (self.at, self.nreads, self.nwrites, 0);
@@ -261,7 +261,7 @@ impl Hazards {
             self.writes[writes & (MOST - 1)] = Write { resource: resource as u16, delta: p.delta };
             let counts = self.counts[resource];
             twice |= u8::from(last == at | 1) & counts;
-            writes += usize::from(counts);
+            writes += usize::from(counts & u8::from(p.delta >> 4 > 1));
         }
         (self.nreads, self.nwrites, self.twice) = (n, writes, self.twice | (twice > 0));
     }
