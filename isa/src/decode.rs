@@ -95,6 +95,7 @@ impl<'c> Decoder<'c> {
     }
 
     /// Passes the next bundle, of so many words with its header, without a look at it: it is one that was read before.
+    #[inline]
     pub fn pass(&mut self, words: usize) {
         self.rest = &self.rest[words * WORD_BYTES..];
         self.bundles += 1;

@@ -14,6 +14,7 @@ use crate::opcodes::{Op, TABLE};
 use crate::program::{DebugRange, HostArray, Program};
 use crate::table::{Kind, Slot};
 use crate::topology::{MAX_AXES, MAX_POD, Topology};
+use std::fmt::Arguments;
 
 /// Why a program does not run on a chip.
 #[allow(missing_docs, reason = "the message says it")]
@@ -223,28 +224,27 @@ impl Program {
             }
         }
         for (i, c) in self.constants.iter().enumerate() {
-            self.check_range(&format!("constant {i}"), c.address, c.bytes.len() as u64)?;
+            self.check_range(format_args!("constant {i}"), c.address, c.bytes.len() as u64)?;
         }
         for (kind, arrays) in [("parameter", &self.params), ("result", &self.results)] {
             for (i, array) in arrays.iter().enumerate() {
-                let what = format!("{kind} {i}");
-                check_array(&what, array, chip)?;
+                check_array(format_args!("{kind} {i}"), array, chip)?;
                 let HostArray { address, layout, .. } = array;
-                self.check_range(&what, *address, layout.bytes())?;
+                self.check_range(format_args!("{kind} {i}"), *address, layout.bytes())?;
             }
         }
         for (i, call) in self.host_calls.iter().enumerate() {
             for array in call.operands.iter().chain(&call.results) {
-                let what = format!("`{}` of host call {i}", array.name);
-                check_array(&what, array, chip)?;
-                self.check_range(&what, array.address, array.layout.bytes())?;
+                check_array(format_args!("`{}` of host call {i}", array.name), array, chip)?;
+                let bytes = array.layout.bytes();
+                self.check_range(format_args!("`{}` of host call {i}", array.name), array.address, bytes)?;
             }
         }
         Ok(())
     }
 
     /// Checks that HBM bytes from `address` on are aligned and inside the program's.
-    fn check_range(&self, what: &str, address: u64, bytes: u64) -> Result<(), ProgramError> {
+    fn check_range(&self, what: Arguments<'_>, address: u64, bytes: u64) -> Result<(), ProgramError> {
         let wrong = |reason: String| Err(ProgramError::Array { what: what.to_string(), reason });
         if !address.is_multiple_of(HBM_GRANULE) {
             return wrong(format!("address {address} is no multiple of {HBM_GRANULE}"));
@@ -319,7 +319,7 @@ impl Program {
 ///
 /// # Errors
 /// As [`check_layout`], and sizes of the host with other elements.
-pub fn check_array(what: &str, array: &HostArray, chip: &ChipConfig) -> Result<(), ProgramError> {
+pub fn check_array(what: Arguments<'_>, array: &HostArray, chip: &ChipConfig) -> Result<(), ProgramError> {
     check_layout(what, &array.layout, chip)?;
     let reason = |r: &str| ProgramError::Array { what: what.to_string(), reason: r.to_string() };
     check_host_dims(array).map_err(reason)
@@ -343,7 +343,7 @@ pub(crate) fn check_host_dims(array: &HostArray) -> Result<(), &'static str> {
 ///
 /// # Errors
 /// [`ProgramError::Array`] with the reason.
-pub fn check_layout(what: &str, layout: &Layout, chip: &ChipConfig) -> Result<(), ProgramError> {
+pub fn check_layout(what: Arguments<'_>, layout: &Layout, chip: &ChipConfig) -> Result<(), ProgramError> {
     let wrong = |reason: &str| Err(ProgramError::Array { what: what.to_string(), reason: reason.to_string() });
     if (layout.sublanes, layout.lanes) != (chip.core.sublanes, chip.core.lanes) {
         return wrong("its tiles are not the chip's");

@@ -70,11 +70,11 @@ impl Verifier<'_> {
             parts.iter().try_for_each(|p| self.kernel(p.kernel))?;
         }
         for (i, a) in self.plan.arrays.iter().enumerate() {
-            check_layout(&format!("array {i}"), &a.layout, chip).map_err(|e| e.to_string())?;
+            check_layout(format_args!("array {i}"), &a.layout, chip).map_err(|e| e.to_string())?;
             a.granule.map_or(Ok(()), |g| self.granule(g))?;
         }
         for h in self.plan.params.iter().chain(&self.plan.results) {
-            check_array("an argument or result", h, chip).map_err(|e| e.to_string())?;
+            check_array(format_args!("an argument or result"), h, chip).map_err(|e| e.to_string())?;
             self.granule(h.address / HBM_GRANULE)?;
         }
         self.plan.pod.tables.map_or(Ok(()), |g| self.granule(g))?;

@@ -88,7 +88,7 @@ pub(crate) fn predecode(
     p.code.heads.reserve_exact(bundles);
     p.code.branches = vec![Branch::Halt; bundles];
     p.code.scalars.reserve(bundles);
-    let mut activity = Gather::new(&occurs, program, chip);
+    let mut activity = Gather::new(scan.forms.len(), &occurs, program, chip);
     p.forms.reserve(scan.forms.len());
     for &first in &scan.forms {
         let words = scan.words(&scan.bundles[first as usize]);

@@ -191,11 +191,9 @@ impl Static {
         &self.entries[self.starts[n] as usize..self.starts[n + 1] as usize]
     }
 
-    /// The instructions by kind of slot of bundles that do the same, and how often any of these issued, if each bundle did so often.
-    pub fn issued<'a>(&'a self, executions: &[u64]) -> impl Iterator<Item = (&'a Instructions, u64)> {
-        let mut sums = vec![0; self.instructions.len()];
-        self.of.iter().zip(executions).for_each(|(&number, n)| sums[number as usize] += n);
-        self.instructions.iter().zip(sums).filter(|s| s.1 > 0)
+    /// The instructions by kind of slot of bundles that do the same, and how often any of these issued.
+    pub fn issued<'a>(&'a self, issued: &'a Issued) -> impl Iterator<Item = (&'a Instructions, u64)> {
+        self.instructions.iter().zip(issued.kinds.iter().copied()).filter(|s| s.1 > 0)
     }
 
     /// What one issue of a bundle does.
@@ -351,6 +349,8 @@ pub(crate) struct Issued {
     runs: Vec<Run>,
     /// Times that each bundle issued.
     pub executions: Arc<Vec<u64>>,
+    /// Times that bundles of each number issued, of those that do the same.
+    kinds: Vec<u64>,
     /// What each operation did.
     pub activities: Vec<Activities>,
 }
@@ -364,8 +364,8 @@ impl Issued {
     /// What follows from runs of a code of so many operations.
     pub fn new(runs: Vec<Run>, ops: usize, code: &Code) -> Issued {
         let executions = Arc::new(Issued::executions(&runs, code.heads.len()));
-        let activities = Issued::activities(&runs, ops, code);
-        Issued { runs, executions, activities }
+        let (kinds, activities) = Issued::activities(&runs, ops, code);
+        Issued { runs, executions, kinds, activities }
     }
 
     fn executions(runs: &[Run], bundles: usize) -> Vec<u64> {
@@ -384,10 +384,12 @@ impl Issued {
         times
     }
 
-    fn activities(runs: &[Run], ops: usize, code: &Code) -> Vec<Activities> {
+    /// How often each kind of bundle issued, and what each operation did.
+    fn activities(runs: &[Run], ops: usize, code: &Code) -> (Vec<u64>, Vec<Activities>) {
         let of = &code.activity;
-        // How often each kind of bundle issued, and the kinds that did.
+        // Those of an operation, and the kinds that it has; those of all.
         let mut counts = vec![0u64; of.instructions.len()];
+        let mut all = counts.clone();
         let mut kinds: Vec<u32> = Vec::new();
         let mut of_op = |runs: &[Run]| {
             for &(_, first, last, times) in runs {
@@ -402,6 +404,7 @@ impl Issued {
             let mut sum = Activities::default();
             for kind in kinds.drain(..) {
                 let times = std::mem::take(&mut counts[kind as usize]);
+                all[kind as usize] += times;
                 of.does(kind).iter().for_each(|&(activity, n)| sum[activity] += n * times);
             }
             sum
@@ -410,7 +413,7 @@ impl Issued {
         for own in runs.chunk_by(|a, b| a.0 == b.0) {
             out[own[0].0 as usize] = of_op(own);
         }
-        out
+        (all, out)
     }
 }
 

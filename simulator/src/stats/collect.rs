@@ -371,8 +371,10 @@ impl Collector {
         let executions = Arc::clone(&totals.issued.executions);
         let units = if timed { self.units(self.slot_totals(totals, &parts), cycles, &parts) } else { Vec::new() };
         let slots = if timed { totals.taken } else { SlotCycles::default() };
-        let mut ops: Vec<OpProfile> = self.ops.into_iter().filter(|o| o.entries > 0).collect();
-        ops.sort_by_key(|o| (o.start, o.op));
+        // They are large: only where each goes is sorted.
+        let mut order: Vec<&OpProfile> = self.ops.iter().filter(|o| o.entries > 0).collect();
+        order.sort_unstable_by_key(|o| (o.start, o.op));
+        let ops = order.into_iter().cloned().collect();
         RunResult {
             cycles: if timed { cycles } else { 0 },
             bundles: self.bundles,
@@ -490,7 +492,7 @@ pub(crate) struct Totals {
 impl Totals {
     fn set(&mut self, issued: Issued, parts: &Parts<'_>) {
         let executions = &issued.executions;
-        let of: Vec<(&Instructions, u64)> = parts.code.activity.issued(executions).collect();
+        let of: Vec<(&Instructions, u64)> = parts.code.activity.issued(&issued).collect();
         let mut sums = [0; 2 * SLOT_UNITS];
         for &(i, n) in &of {
             sums.iter_mut().zip(parts.of_bundle(i)).for_each(|(s, c)| *s += n * u64::from(c));

@@ -2,7 +2,7 @@
 
 use super::activity::{Activity, Instructions, Static};
 use super::collect::SLOTS;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 use systole_isa::decode::Words;
 use systole_isa::encoding::opcode;
@@ -64,13 +64,14 @@ pub(crate) struct Gather<'a> {
 }
 
 impl<'a> Gather<'a> {
-    /// Of bundles in which these opcodes occur, by number.
-    pub fn new(occurs: &[bool; Op::NUMBERS], program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
+    /// Of so many bundles in which these opcodes occur, by number.
+    pub fn new(bundles: usize, occurs: &[bool; Op::NUMBERS], program: &'a Program, chip: &'a ChipConfig) -> Gather<'a> {
         let mut common = vec![Common::default(); Op::NUMBERS];
         let occurring = TABLE.iter().filter(|info| occurs[info.op as usize]);
         occurring.for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
         let out = Static { starts: vec![0], ..Static::default() };
-        Gather { program, chip, common, known: FxHashMap::default(), out }
+        let known = FxHashMap::with_capacity_and_hasher(bundles, FxBuildHasher);
+        Gather { program, chip, common, known, out }
     }
 
     /// The number of what a bundle of these instructions does.
