@@ -15,17 +15,13 @@ pub fn back(header: u64) -> u32 {
     (header >> HEADER_BITS) as u32
 }
 
-/// By number of the opcode: the bits of an instruction's word that are the same in bundles which a header names, and those that are too
-/// where registers do not differ. Numbers that no opcode has: all bits.
+/// The bits of an opcode's instructions that are the same in bundles which a header names, and those that are too where registers do not
+/// differ.
 ///
 /// The first are those of the opcode, and all but vector registers where an instruction is more than what it reads and writes: of matrix
 /// units, copies, transposes and calls of the host.
-pub fn bits() -> [Vec<u64>; 2] {
-    [false, true].map(|registers| {
-        let mut bits = vec![u64::MAX; 1 << OPCODE_BITS];
-        TABLE.iter().for_each(|info| bits[info.op as usize] = deciding(info, registers));
-        bits
-    })
+pub fn bits(op: Op) -> [u64; 2] {
+    [false, true].map(|registers| deciding(op.info(), registers))
 }
 
 fn deciding(info: &OpInfo, registers: bool) -> u64 {
@@ -66,7 +62,7 @@ fn is_named(kind: Kind) -> bool {
 
 /// Looks for bundles that are alike while a code is written.
 pub(crate) struct Alike {
-    /// As [`bits`] gives them, those with registers first: they are looked for first.
+    /// By number of the opcode, those with registers first: they are looked for first. Numbers that no opcode has: all bits.
     bits: [Vec<u64>; 2],
     /// By hash, the last bundle that has it.
     last: [FxHashMap<u64, usize>; 2],
@@ -76,8 +72,12 @@ pub(crate) struct Alike {
 
 impl Alike {
     pub(crate) fn new() -> Alike {
-        let [form, named] = bits();
-        Alike { bits: [named, form], last: Default::default(), begins: Vec::new() }
+        let mut all = [vec![u64::MAX; 1 << OPCODE_BITS], vec![u64::MAX; 1 << OPCODE_BITS]];
+        for info in TABLE {
+            let [form, named] = bits(info.op);
+            all.iter_mut().zip([named, form]).for_each(|(all, bits)| all[info.op as usize] = bits);
+        }
+        Alike { bits: all, last: Default::default(), begins: Vec::new() }
     }
 
     /// Puts into the header of a code's last bundle, which begins at that byte and names none so far, which bundle before it is like it.

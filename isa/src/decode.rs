@@ -8,6 +8,7 @@ use crate::alike::back;
 use crate::chip::ChipConfig;
 use crate::encoding::{COUNT_BITS, CodeError, EVEN, Fields, HEADER_BITS, Problem, WORD_BYTES};
 use crate::inst::{Bundle, Bundles, Inst};
+use crate::opcodes::Op;
 use crate::table::Slot;
 
 /// Why bytes were not decoded.
@@ -88,10 +89,10 @@ impl<'c> Decoder<'c> {
         Ok(())
     }
 
-    /// By number of the opcode, of words that have the bits of `decided` (by number too) in common with one that was read before: the
-    /// other bits that no instruction of the chip sets; all bits, where [`Decoder::alike`] must be asked.
-    pub fn refused(&self, decided: &[u64]) -> Vec<u64> {
-        self.fields.refused(decided)
+    /// Of words of an opcode that have the bits of `decided` in common with one that was read before: the other bits that no instruction
+    /// of the chip sets; all bits, where [`Decoder::alike`] must be asked.
+    pub fn refused(&self, op: Op, decided: u64) -> u64 {
+        self.fields.refused(op, decided)
     }
 
     /// Passes the next bundle, of so many words with its header, without a look at it: it is one that was read before.

@@ -276,20 +276,17 @@ impl Fields {
         Ok(check.slot)
     }
 
-    /// By number of the opcode, of words in which the bits of `decided` (by number too) are those of an instruction of the chip: the
-    /// other bits that no instruction of the chip sets; all bits, where bits alone do not tell.
-    pub(crate) fn refused(&self, decided: &[u64]) -> Vec<u64> {
-        let refused = |(number, &decided): (usize, &u64)| {
-            let Some(Some(fields)) = self.ops.get(number) else { return u64::MAX };
-            let open = |f: &&Field| f.mask() & !decided != 0;
-            let mut own = fields.fields[..fields.count].iter().filter(open);
-            let format = fields.format.filter(|&at| self.missing_formats != 0 && open(&&fields.fields[at]));
-            if format.is_some() || !own.clone().all(Field::is_whole) {
-                return u64::MAX;
-            }
-            own.by_ref().fold(!fields.used, |all, f| all | f.zeros()) & !decided
-        };
-        decided.iter().enumerate().map(refused).collect()
+    /// Of words of an opcode in which the bits of `decided` are those of an instruction of the chip: the other bits that no instruction of
+    /// the chip sets; all bits, where bits alone do not tell.
+    pub(crate) fn refused(&self, op: Op, decided: u64) -> u64 {
+        let Some(fields) = &self.ops[op as usize] else { return u64::MAX };
+        let open = |f: &&Field| f.mask() & !decided != 0;
+        let mut own = fields.fields[..fields.count].iter().filter(open);
+        let format = fields.format.filter(|&at| self.missing_formats != 0 && open(&&fields.fields[at]));
+        if format.is_some() || !own.clone().all(Field::is_whole) {
+            return u64::MAX;
+        }
+        own.by_ref().fold(!fields.used, |all, f| all | f.zeros()) & !decided
     }
 
     /// Whether the word is an instruction of the chip, where its bits alone do not tell.

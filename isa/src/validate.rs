@@ -81,10 +81,10 @@ impl<'p> Reader<'p> {
         Ok(())
     }
 
-    /// By number of the opcode, of words that have the bits of `decided` (by number too) in common with one that was read before: the
-    /// other bits of which none may be set; all bits, where [`Reader::alike`] must be asked.
-    pub fn refused(&self, decided: &[u64]) -> Vec<u64> {
-        self.decoder.refused(decided)
+    /// Of words of an opcode that have the bits of `decided` in common with one that was read before: the other bits of which none may be
+    /// set; all bits, where [`Reader::alike`] must be asked.
+    pub fn refused(&self, op: Op, decided: u64) -> u64 {
+        self.decoder.refused(op, decided)
     }
 
     /// Whether instructions of a bundle have operands that are checked indices of tables.

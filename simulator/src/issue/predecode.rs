@@ -46,12 +46,11 @@ pub(crate) fn predecode(
     mut reader: Reader<'_>,
 ) -> Result<(Code, bool), LoadError> {
     let resources = resources(chip)?;
-    let [own, named] = systole_isa::alike::bits();
-    let scan = Scan::new(words, program.bundles as usize, (&own, &named), &mut reader)?;
+    let scan = Scan::new(words, program.bundles as usize, &mut reader)?;
     if scan.bundles.is_empty() {
         return Err(LoadError::Empty);
     }
-    let occurs = occurring(&scan);
+    let occurs = std::array::from_fn(|opcode| scan.occurs(opcode));
     let uses = uses(&occurs, &resources, chip);
     let long = long_groups(&occurs, &uses);
     let unit_is_long = |unit: &usize| long[STAT_SLOTS[*unit] as usize];
@@ -67,7 +66,7 @@ pub(crate) fn predecode(
         long: (0..GROUPS).map(|g| u32::from(long[g]) << g).sum(),
         occupied: SmallVec::new(),
         uses: &uses,
-        own,
+        own: (0..Op::NUMBERS).map(|opcode| scan.own(opcode)).collect(),
         forms: Forms::default(),
         push_d16: MxuFormat::ALL.map(|f| d16(chip.mxu_push_cycles(f))),
         stage_d16: d16(chip.mxu_stage_cycles()),
@@ -154,16 +153,6 @@ fn resources(chip: &ChipConfig) -> Result<Resources, LoadError> {
     );
     debug_assert!(r.end <= RESOURCES);
     Ok(r)
-}
-
-/// By number: the opcodes that occur.
-fn occurring(scan: &Scan<'_>) -> [bool; Op::NUMBERS] {
-    let mut occurs = [false; Op::NUMBERS];
-    for &first in &scan.forms {
-        let words = scan.words(&scan.bundles[first as usize]);
-        words.iter().for_each(|w| occurs[opcode(u64::from_le_bytes(*w))] = true);
-    }
-    occurs
 }
 
 /// The slot groups in which an instruction keeps its unit longer than a cycle.

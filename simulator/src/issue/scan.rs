@@ -20,13 +20,14 @@ pub(super) struct Seen {
 }
 
 /// The bits of an instruction's word that are its form's, those that are the same where registers are too, and those that nothing
-/// sets in a bundle of a form that was seen (all of them: where that has to be asked).
+/// sets in a bundle of a form that was seen (all of them: where that has to be asked). All bits, of opcodes that were not seen yet.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 struct Bits {
     form: u64,
     named: u64,
     refused: u64,
+    seen: bool,
 }
 
 /// A code with its bundles.
@@ -35,6 +36,7 @@ pub(super) struct Scan<'c> {
     pub bundles: Vec<Seen>,
     /// The first bundle of each form.
     pub forms: Vec<u32>,
+    bits: Box<Table>,
 }
 
 #[inline(always)]
@@ -60,23 +62,16 @@ fn differences(words: Words<'_>, other: Words<'_>, bits: &Table) -> (u64, u64, u
 }
 
 impl<'c> Scan<'c> {
-    /// Looks at a code, of so many bundles as somebody says, which `reader` checks. `own` and `named`: as
-    /// [`systole_isa::alike::bits`] gives them.
+    /// Looks at a code, of so many bundles as somebody says, which `reader` checks.
     ///
     /// # Errors
     /// The first bundle that is not the chip's, or names what the program does not have.
     #[inline(never)]
-    pub fn new(
-        code: &'c [u8],
-        bundles: usize,
-        (own, named): (&[u64], &[u64]),
-        reader: &mut Reader<'_>,
-    ) -> Result<Scan<'c>, ProgramError> {
+    pub fn new(code: &'c [u8], bundles: usize, reader: &mut Reader<'_>) -> Result<Scan<'c>, ProgramError> {
         let bundles = bundles.min(code.len() / WORD_BYTES);
-        let refused = reader.refused(own);
-        let bits = own.iter().zip(named).zip(refused);
-        let bits: Vec<Bits> = bits.map(|((&form, &named), refused)| Bits { form, named, refused }).collect();
-        let bits: &Table = bits.as_slice().try_into().expect("a number has so many bits");
+        let unseen = Bits { form: u64::MAX, named: u64::MAX, refused: u64::MAX, seen: false };
+        let bits = vec![unseen; 1 << OPCODE_BITS].into_boxed_slice();
+        let mut bits: Box<Table> = bits.try_into().expect("a number has so many bits");
         let code = code.as_chunks::<WORD_BYTES>().0;
         let mut seen: Vec<Seen> = Vec::with_capacity(bundles);
         let mut forms: Vec<u32> = Vec::new();
@@ -89,7 +84,7 @@ impl<'c> Scan<'c> {
             let before = if back > 0 { seen.get(number.wrapping_sub(back) as usize) } else { None };
             let (form, like) = if let Some(other) = before {
                 let (first, others) = code[other.at as usize..].split_first().expect("it was seen");
-                let (form, named, refused) = differences(words, others, bits);
+                let (form, named, refused) = differences(words, others, &bits);
                 if form | (word(first) ^ header) & COUNTS != 0 {
                     let error = CodeError { bundle: number as usize, problem: Problem::Alike { back } };
                     return Err(ProgramError::Code(error));
@@ -106,6 +101,14 @@ impl<'c> Scan<'c> {
             } else {
                 // No words, if they are damaged.
                 let Some(words) = reader.words()? else { break };
+                for w in words.iter().map(word) {
+                    let of = &mut bits[opcode(w)];
+                    if !of.seen {
+                        let op = reader.inst(w).op;
+                        let [form, named] = systole_isa::alike::bits(op);
+                        *of = Bits { form, named, refused: reader.refused(op, form), seen: true };
+                    }
+                }
                 names.push(reader.names(words));
                 forms.push(number);
                 (forms.len() as u32 - 1, number)
@@ -116,7 +119,17 @@ impl<'c> Scan<'c> {
         }
         // It knows whether the code ends here.
         reader.words()?;
-        Ok(Scan { code, bundles: seen, forms })
+        Ok(Scan { code, bundles: seen, forms, bits })
+    }
+
+    /// By number, of opcodes that occur: the bits of an instruction's word that are its form's.
+    pub fn own(&self, opcode: usize) -> u64 {
+        self.bits[opcode].form
+    }
+
+    /// Whether an opcode occurs, by its number.
+    pub fn occurs(&self, opcode: usize) -> bool {
+        self.bits[opcode].seen
     }
 
     /// A bundle's instructions.
@@ -168,9 +181,8 @@ mod tests {
         .into();
         let code = encode_bundles(&bundles, &chip).expect("good");
         let program = Program { code, bundles: bundles.len() as u32, ..Program::default() };
-        let [own, named] = systole_isa::alike::bits();
         let scan = |program: &Program, bundles| {
-            let scan = Scan::new(&program.code, bundles, (&own, &named), &mut program.unchecked(&chip));
+            let scan = Scan::new(&program.code, bundles, &mut program.unchecked(&chip));
             scan.map(|s| (s.bundles, s.forms))
         };
         let (all, first) = scan(&program, 1 << 10).expect("own code");
