@@ -4,6 +4,7 @@ mod format;
 mod function;
 mod kernel;
 mod product;
+mod ring;
 mod timing;
 
 pub(crate) use function::MxuFunction;

@@ -39,67 +39,6 @@ fn serial(dataflow: &str, size: u32, m: u64, k: u64, n: u64) -> u64 {
 }
 
 #[test]
-fn captured_times_are_the_same_when_they_are_restored() {
-    let mut below = crate::draws::draws(7);
-    for places in [1, 2, 3, 16, 97] {
-        let (mut ring, mut other, mut time) = (Ring::new(places), Ring::new(places), 0);
-        for end in 1..600u64 {
-            // Mostly the same distance again, of few.
-            time += [8, 8, 8, 16, 0, 1, 40][below(7) as usize];
-            ring.set(end - 1, time);
-            let first = end.saturating_sub(below(places as u64 + 1));
-            let cycle = time.saturating_sub(below(300));
-            let mut words = vec![];
-            let last = ring.capture((first, end), cycle, &mut words);
-            let expected: Vec<u64> = (first..end).map(|n| ring.get(n)).filter(|t| *t > cycle).collect();
-            assert_eq!(last, expected.last().map_or(0, |t| t - cycle));
-            // In a ring with other times, of other numbers, at another cycle.
-            let (end, later) = (places as u64 + below(50), below(1000));
-            words.push(77);
-            let n = expected.len() as u64;
-            let begin = end - n - below(places as u64 + 1 - n);
-            assert_eq!(other.restore((begin, end), cycle + later, &words), [77]);
-            assert!((begin..end - n).all(|n| other.get(n) == 0), "what was past is past");
-            let restored: Vec<u64> = (end - n..end).map(|n| other.get(n) - later).collect();
-            assert_eq!(restored, expected, "{places} places, {words:?}");
-            words.pop();
-            let mut again = vec![];
-            other.capture((end - n, end), cycle + later, &mut again);
-            assert_eq!(again, words, "the same times have the same words");
-        }
-    }
-}
-
-#[test]
-fn units_are_the_same_if_what_is_captured_of_them_is() {
-    let mut below = crate::draws::draws(3);
-    let mut found = [0; 2];
-    for places in [1, 2, 3, 16, 97] {
-        // The same times under other numbers, but for some.
-        let (mut ring, mut other, mut times) = (Ring::new(places), Ring::new(places), [0, 0]);
-        for end in 1..2000u64 {
-            let step = [8, 8, 8, 16, 0, 1, 40][below(7) as usize];
-            times = times.map(|t| t + step);
-            if below(9) == 0 {
-                times[below(2) as usize] += [1, 8][below(2) as usize];
-            } else if below(3) == 0 {
-                times = [times[0].max(times[1]); 2];
-            }
-            ring.set(end - 1, times[0]);
-            other.set(end + 4, times[1]);
-            let (count, cycle) = (below(end.min(places as u64) + 1), times[0].saturating_sub(below(300)));
-            let mut words = [vec![], vec![]];
-            ring.capture((end - count, end), cycle, &mut words[0]);
-            other.capture((end + 5 - count, end + 5), cycle, &mut words[1]);
-            let same = ring.same(end, (&other, end + 5), count, cycle);
-            assert_eq!(same, words[0] == words[1], "{places} places, {count} times behind {cycle}: {words:?}");
-            found[usize::from(same && words[0].len() > 1)] += 1;
-        }
-    }
-    assert!(found.iter().all(|n| *n > 500), "{found:?}");
-}
-
-#[test]
 fn folds_take_what_the_literature_says() {
     // SCALE-Sim: weight-stationary folds over K and N take 2 R + C + M - 2, output-stationary ones over M and N 2 R + C + K - 2.
     for size in [8, 16, 128] {
@@ -152,4 +91,44 @@ fn rows_that_wait_for_room_stream_when_a_result_is_taken() {
     assert!(unit.pop(late + 1));
     assert_eq!(unit.busy(), (places + 2) * rows);
     assert!(!unit.pop(late + 2), "nothing waits any more");
+}
+
+#[test]
+fn a_unit_takes_over_what_the_unit_before_did() {
+    let mut below = crate::draws::draws(5);
+    let mut chip = ChipConfig::from_preset("array128").expect("a preset");
+    chip.apply_sets(&["mxu.fifo_rows=64", "mxu.queue_rows=24"]).expect("in range");
+    let mut units: [MxuTiming; 3] = std::array::from_fn(|_| MxuTiming::new(&chip, 1, 128));
+    let (mut now, mut under_way) = (0, 0);
+    for _ in 0..20_000 {
+        // What the others did before is not the same.
+        for unit in &mut units {
+            now += below(12);
+            match below(4) {
+                0 if unit.stages.ready() >> 4 <= now => _ = unit.stage(now, 128),
+                1 => unit.latch(now),
+                2 if unit.pushes.ready() >> 4 <= now => _ = unit.push(now, 128),
+                _ if unit.pop_ready() >> 4 <= now => _ = unit.pop(now),
+                _ => {}
+            }
+        }
+        let [unit, first, second] = &mut units;
+        let mut words = vec![];
+        if !unit.pending.is_empty() || unit.capture(now, &mut words).is_none() || below(3) > 0 {
+            continue;
+        }
+        let later = now + below(50);
+        first.restore(later, &words);
+        second.restore_same(first);
+        let mut again = vec![];
+        assert!(second.capture(later, &mut again).is_some());
+        assert_eq!(again, words);
+        if words != [AT_REST] {
+            under_way += 1;
+            assert!(second.capture_same(first, later, &mut again));
+        }
+        let ready = |unit: &MxuTiming| [unit.pushes.ready(), unit.stages.ready(), unit.pop_ready()];
+        assert_eq!(ready(second), ready(first));
+    }
+    assert!(under_way > 500, "{under_way}");
 }
