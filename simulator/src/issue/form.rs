@@ -44,8 +44,6 @@ pub(super) struct Form {
     /// That of all of them, but for what is behind `reads`, `writes`, `scalars` and `values`: the first two are the most groups that a
     /// bundle has of each.
     pub head: Head,
-    /// The number of what they make the machine do.
-    pub activity: u32,
     /// In [`Forms::places`]: what is only waited for; what is defined.
     pub waits: Range<u32>,
     pub definitions: Range<u32>,

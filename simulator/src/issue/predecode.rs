@@ -91,8 +91,8 @@ pub(crate) fn predecode(
     p.forms.reserve(scan.forms.len());
     for &first in &scan.forms {
         let words = scan.words(&scan.bundles[first as usize]);
-        let number = activity.number(words, &reader);
-        p.form(first, words, number, &reader)?;
+        activity.bundle(words, &reader);
+        p.form(first, words, &reader)?;
     }
     p.bundles(&scan, &reader)?;
     let mut code = p.code;
@@ -100,7 +100,7 @@ pub(crate) fn predecode(
     for r in (0..RESOURCES).filter(|r| h.last[*r] != u32::MAX && !h.zeros.contains(r)) {
         code.waited[r / 32] |= 1 << (r % 32);
     }
-    code.activity = activity.finish(scan.bundles.iter().map(|b| p.forms.all[b.form as usize].activity).collect());
+    code.activity = activity.finish(scan.bundles.iter().map(|b| b.form).collect());
     timed::mark(&mut code);
     code.blocks = Blocks::new(words.len() as u64, scan.begins(), &mut code, chip);
     code.ops = vec![DebugRange::NONE; bundles];
@@ -283,10 +283,9 @@ struct Predecoder<'a> {
 }
 
 impl Predecoder<'_> {
-    /// Finds out what bundles of the next form have in common, of the first of them: its words, which make the machine do what has the
-    /// number `activity`.
+    /// Finds out what bundles of the next form have in common, of the first of them: its words.
     #[inline(never)]
-    fn form(&mut self, first: u32, words: Words<'_>, activity: u32, reader: &Reader<'_>) -> Result<(), LoadError> {
+    fn form(&mut self, first: u32, words: Words<'_>, reader: &Reader<'_>) -> Result<(), LoadError> {
         self.at = first;
         let insts = words.iter().map(|w| u64::from_le_bytes(*w));
         let (places, scalars, kept) = (self.forms.places.len(), self.forms.scalars.len(), self.forms.kept.len());
@@ -338,7 +337,6 @@ impl Predecoder<'_> {
         let range = |from: usize, to: usize| from as u32..to as u32;
         self.forms.all.push(Form {
             head,
-            activity,
             waits: range(places, definitions),
             definitions: range(definitions, self.forms.places.len()),
             scalars: range(scalars, self.forms.scalars.len()),

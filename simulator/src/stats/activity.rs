@@ -164,20 +164,20 @@ impl<'de> Deserialize<'de> for Activities {
     }
 }
 
-/// What one issue of each bundle does. Many bundles do the same.
+/// What one issue of each bundle does. Many bundles are of a form, and do the same.
 #[derive(Debug, Default)]
 pub(crate) struct Static {
-    /// Number of what each bundle does.
+    /// The number of each bundle's form.
     pub(super) of: Vec<u32>,
-    /// Where each number's entries begin, and the end.
+    /// Where each form's entries begin, and the end.
     pub(super) starts: Vec<u32>,
     pub(super) entries: Vec<(Activity, u64)>,
-    /// By number: the instructions of each kind of slot.
+    /// By form: the instructions of each kind of slot.
     pub(super) instructions: Vec<Instructions>,
 }
 
 /// A bundle's instructions by kind of slot, and the cycles beyond their first that they keep what they run on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instructions {
     pub count: [u8; SLOT_KINDS],
     pub kept: [u16; SLOT_KINDS],
@@ -186,14 +186,14 @@ pub(crate) struct Instructions {
 }
 
 impl Static {
-    fn does(&self, number: u32) -> &[(Activity, u64)] {
-        let n = number as usize;
+    fn does(&self, form: u32) -> &[(Activity, u64)] {
+        let n = form as usize;
         &self.entries[self.starts[n] as usize..self.starts[n + 1] as usize]
     }
 
-    /// The instructions by kind of slot of bundles that do the same, and how often any of these issued.
+    /// The instructions by kind of slot of each form, and how often bundles of it issued, if they did.
     pub fn issued<'a>(&'a self, issued: &'a Issued) -> impl Iterator<Item = (&'a Instructions, u64)> {
-        self.instructions.iter().zip(issued.kinds.iter().copied()).filter(|s| s.1 > 0)
+        self.instructions.iter().zip(issued.forms.iter().copied()).filter(|s| s.1 > 0)
     }
 
     /// What one issue of a bundle does.
@@ -349,8 +349,8 @@ pub(crate) struct Issued {
     runs: Vec<Run>,
     /// Times that each bundle issued.
     pub executions: Arc<Vec<u64>>,
-    /// Times that bundles of each number issued, of those that do the same.
-    kinds: Vec<u64>,
+    /// Times that bundles of each form issued.
+    forms: Vec<u64>,
     /// What each operation did.
     pub activities: Vec<Activities>,
 }
@@ -364,8 +364,8 @@ impl Issued {
     /// What follows from runs of a code of so many operations.
     pub fn new(runs: Vec<Run>, ops: usize, code: &Code) -> Issued {
         let executions = Arc::new(Issued::executions(&runs, code.heads.len()));
-        let (kinds, activities) = Issued::activities(&runs, ops, code);
-        Issued { runs, executions, kinds, activities }
+        let (forms, activities) = Issued::activities(&runs, ops, code);
+        Issued { runs, executions, forms, activities }
     }
 
     fn executions(runs: &[Run], bundles: usize) -> Vec<u64> {
@@ -384,28 +384,28 @@ impl Issued {
         times
     }
 
-    /// How often each kind of bundle issued, and what each operation did.
+    /// How often bundles of each form issued, and what each operation did.
     fn activities(runs: &[Run], ops: usize, code: &Code) -> (Vec<u64>, Vec<Activities>) {
         let of = &code.activity;
-        // Those of an operation, and the kinds that it has; those of all.
+        // Those of an operation, and the forms that it has; those of all.
         let mut counts = vec![0u64; of.instructions.len()];
         let mut all = counts.clone();
-        let mut kinds: Vec<u32> = Vec::new();
+        let mut forms: Vec<u32> = Vec::new();
         let mut of_op = |runs: &[Run]| {
             for &(_, first, last, times) in runs {
-                for &kind in &of.of[first as usize..=last as usize] {
-                    let count = &mut counts[kind as usize];
+                for &form in &of.of[first as usize..=last as usize] {
+                    let count = &mut counts[form as usize];
                     if *count == 0 {
-                        kinds.push(kind);
+                        forms.push(form);
                     }
                     *count += times;
                 }
             }
             let mut sum = Activities::default();
-            for kind in kinds.drain(..) {
-                let times = std::mem::take(&mut counts[kind as usize]);
-                all[kind as usize] += times;
-                of.does(kind).iter().for_each(|&(activity, n)| sum[activity] += n * times);
+            for form in forms.drain(..) {
+                let times = std::mem::take(&mut counts[form as usize]);
+                all[form as usize] += times;
+                of.does(form).iter().for_each(|&(activity, n)| sum[activity] += n * times);
             }
             sum
         };

@@ -1,8 +1,7 @@
-//! What bundles make the machine do, found from their instructions when a program is loaded: once for all that do the same.
+//! What bundles make the machine do, found from their instructions when a program is loaded: once for all of a form.
 
 use super::activity::{Activity, Instructions, Static};
 use super::collect::SLOTS;
-use rustc_hash::{FxBuildHasher, FxHashMap};
 use smallvec::SmallVec;
 use systole_isa::decode::Words;
 use systole_isa::encoding::opcode;
@@ -12,11 +11,9 @@ use systole_isa::table::OpInfo;
 use systole_isa::validate::Reader;
 use systole_isa::{ChipConfig, Class, Effect, Inst, MxuFormat, Op, Program, Slot, Space};
 
-/// What a bundle does, as it is gathered.
-type Doing = SmallVec<[(Activity, u64); 8]>;
-
-fn note(doing: &mut Doing, kind: Activity, n: u64) {
-    match doing.iter_mut().find(|e| e.0 == kind) {
+/// Adds to what a bundle does.
+fn note(doing: &mut Vec<(Activity, u64)>, begin: usize, kind: Activity, n: u64) {
+    match doing[begin..].iter_mut().find(|e| e.0 == kind) {
         Some(e) => e.1 += n,
         None => doing.push((kind, n)),
     }
@@ -59,7 +56,6 @@ pub(crate) struct Gather<'a> {
     program: &'a Program,
     chip: &'a ChipConfig,
     common: Vec<Common>,
-    known: FxHashMap<(Doing, Instructions), u32>,
     out: Static,
 }
 
@@ -69,14 +65,19 @@ impl<'a> Gather<'a> {
         let mut common = vec![Common::default(); Op::NUMBERS];
         let occurring = TABLE.iter().filter(|info| occurs[info.op as usize]);
         occurring.for_each(|info| common[info.op as usize] = Common::of(info, program, chip));
-        let out = Static { starts: vec![0], ..Static::default() };
-        let known = FxHashMap::with_capacity_and_hasher(bundles, FxBuildHasher);
-        Gather { program, chip, common, known, out }
+        let mut out = Static { starts: Vec::with_capacity(bundles + 1), ..Static::default() };
+        out.starts.push(0);
+        out.instructions.reserve(bundles);
+        // About what they need.
+        out.entries.reserve(4 * bundles);
+        Gather { program, chip, common, out }
     }
 
-    /// The number of what a bundle of these instructions does.
-    pub fn number(&mut self, words: Words<'_>, reader: &Reader<'_>) -> u32 {
-        let mut does: Doing = SmallVec::from_slice(&[(Activity::Bundles, 1)]);
+    /// Puts down what the next bundle does, which has these instructions.
+    pub fn bundle(&mut self, words: Words<'_>, reader: &Reader<'_>) {
+        let entries = &mut self.out.entries;
+        let begin = entries.len();
+        entries.push((Activity::Bundles, 1));
         let mut instructions = Instructions::default();
         for word in words.iter().map(|w| u64::from_le_bytes(*w)) {
             let of = &self.common[opcode(word)];
@@ -86,26 +87,18 @@ impl<'a> Gather<'a> {
                 instructions.kept[slot] = instructions.kept[slot].saturating_add(of.kept);
             }
             match &of.does {
-                Some(same) => same.iter().for_each(|&(kind, n)| note(&mut does, kind, n)),
+                Some(same) => same.iter().for_each(|&(kind, n)| note(entries, begin, kind, n)),
                 None => {
                     let inst = reader.inst(word);
-                    of_inst(&inst, self.program, self.chip, &mut |kind, n| note(&mut does, kind, n));
+                    of_inst(&inst, self.program, self.chip, &mut |kind, n| note(entries, begin, kind, n));
                 }
             }
         }
-        let doing = (does, instructions);
-        if let Some(&n) = self.known.get(&doing) {
-            return n;
-        }
-        let (n, out) = (self.out.instructions.len() as u32, &mut self.out);
-        out.entries.extend_from_slice(&doing.0);
-        out.starts.push(out.entries.len() as u32);
-        out.instructions.push(instructions);
-        self.known.insert(doing, n);
-        n
+        self.out.starts.push(entries.len() as u32);
+        self.out.instructions.push(instructions);
     }
 
-    /// What all bundles do, each of which does what has this number.
+    /// What all bundles do, each of which does what the one of those does that has this number.
     pub fn finish(self, of: Vec<u32>) -> Static {
         Static { of, ..self.out }
     }

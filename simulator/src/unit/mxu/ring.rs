@@ -71,14 +71,15 @@ impl Ring {
     pub fn same(&self, end: u64, (other, other_end): (&Ring, u64), count: u64, cycle: u64) -> bool {
         let (mut end, mut other_end, mut left) = (end, other_end, count);
         while left > 0 {
-            let [a, b] = [(self, end), (other, other_end)].map(|(r, end)| r.times[((end - 1) & r.mask) as usize]);
-            if a.0 != b.0 || a.0 <= cycle {
-                return a.0.max(b.0) <= cycle;
+            let (a, own_run) = self.times[((end - 1) & self.mask) as usize];
+            let (b, other_run) = other.times[((other_end - 1) & other.mask) as usize];
+            if a != b || a <= cycle {
+                return a.max(b) <= cycle;
             }
             // Both are equally far apart for as long as the shorter run is, if the two behind each other are the same.
-            let run = u64::from(a.1.min(b.1)).min(left);
+            let run = u64::from(own_run.min(other_run)).min(left);
             if run > 1 {
-                let [a, b] = [(self, end), (other, other_end)].map(|(r, end)| r.get(end - 2));
+                let (a, b) = (self.get(end - 2), other.get(other_end - 2));
                 if a != b {
                     return a.max(b) <= cycle;
                 }

@@ -69,6 +69,12 @@ impl Queue {
         (self.started - self.places, self.started)
     }
 
+    /// Whether entries started when another queue's did, but for those that are past at a cycle.
+    #[inline(always)]
+    fn same(&self, other: &Queue, cycle: u64) -> bool {
+        self.starts.same(self.started, (&other.starts, other.started), self.places, cycle)
+    }
+
     /// When the next entry may issue: once the entry that many places before it has started.
     #[inline(always)]
     fn ready(&self) -> Packed {
@@ -225,7 +231,6 @@ impl MxuTiming {
     pub fn capture_same(&self, before: &MxuTiming, now: u64, out: &mut Vec<u32>) -> bool {
         let past16 = (now + 1) << 4;
         let past = |a: u64, b: u64| a == b || a.max(b) <= past16;
-        let queued = |a: &Queue, b: &Queue| a.starts.same(a.started, (&b.starts, b.started), a.places, now + 1);
         let count = self.fifo_started - self.popped;
         let same = (count > 0 || self.in_free16.max(self.stage_free16).max(self.weights << 4) > past16)
             && past(self.in_free16, before.in_free16)
@@ -236,8 +241,8 @@ impl MxuTiming {
             && self.accumulated.max(before.accumulated) <= now + 1
             && self.pending.is_empty()
             && before.pending.is_empty()
-            && queued(&self.pushes, &before.pushes)
-            && queued(&self.stages, &before.stages)
+            && self.pushes.same(&before.pushes, now + 1)
+            && self.stages.same(&before.stages, now + 1)
             && self.results.same(self.fifo_started, (&before.results, before.fifo_started), count, now + 1);
         if same {
             out.push(SAME);
