@@ -1,6 +1,7 @@
 //! How the command is linked. A run that simulates a millisecond takes less time than a program's usual start, so its start asks for
 //! little (figures in `benches/README.md`): it lies at a fixed address, which saves its relocation, has the C library in it, which
-//! saves loading and binding that, and its file is written, not mapped, by the linker, which lets the system map it in large pieces.
+//! saves loading and binding that, its file is written, not mapped, by the linker, which lets the system keep it in large pages, and
+//! all that is not written in it fills such pages, which are mapped one by one where small ones would be mapped by the thousand.
 //! What the toolchain lacks is left out: each is tried on a program that panics and catches it. Where programs are linked by other
 //! means than a GNU toolchain, nothing is changed. `systole-host-functions`, which loads libraries, is linked as usual.
 
@@ -30,6 +31,11 @@ fn main() {
     if works(&[&arguments[..], std::slice::from_ref(&written)].concat()) {
         arguments.push(written);
     }
+    if let Some(large) = large_pages()
+        && works(&[&arguments[..], &large].concat())
+    {
+        arguments.extend(large);
+    }
     for argument in arguments {
         println!("cargo:rustc-link-arg-bin=systole={argument}");
     }
@@ -48,6 +54,17 @@ fn written() -> &'static str {
         Some(..=20) => "-Wl,--no-mmap-output-file",
         Some(21..) | None => "-Wl,--mmap-output-file",
     }
+}
+
+/// Options by which code and constants are one segment that fills large pages (2 MiB): what lies in a part of one, at a segment's begin
+/// or end, is mapped in small ones. The file grows by less than such a page.
+fn large_pages() -> Option<Vec<String>> {
+    let script = Path::new(&std::env::var_os("OUT_DIR")?).join("large_pages.ld");
+    // Behind the last code that linkers place. The byte keeps a section that is else empty.
+    let fill = "SECTIONS { .text.fill : { BYTE(0xcc); . = ALIGN(0x200000); } } INSERT AFTER .iplt;\n";
+    std::fs::write(&script, fill).ok()?;
+    let segments = ["-Wl,-z,max-page-size=0x200000", "-Wl,--no-rosegment", "-T"];
+    Some(segments.map(str::to_string).into_iter().chain([script.display().to_string()]).collect())
 }
 
 /// A folder in which the linker finds, by the names of the C library's shared parts, the same as archives, where the toolchain has
