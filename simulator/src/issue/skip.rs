@@ -158,13 +158,13 @@ impl Core<'_> {
         self.visit(at, table);
     }
 
-    /// Counts a taken branch back of bundle `at` that need not be looked at; `false` if it has to be.
+    /// Counts so many taken branches back of bundle `at` that need not be looked at; `false` if one of them has to be.
     #[inline(always)]
-    pub(super) fn passes(&mut self, at: u32) -> bool {
+    pub(super) fn passes(&mut self, at: u32, times: u32) -> bool {
         let Some(skipper) = &mut self.skipper else { return true };
         let left = &mut skipper.wait[at as usize].0;
-        let passes = *left > 1;
-        *left -= u32::from(passes);
+        let passes = *left > times;
+        *left -= if passes { times } else { 0 };
         passes
     }
 

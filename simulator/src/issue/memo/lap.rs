@@ -11,6 +11,7 @@ use super::super::run::SCALARS;
 use super::links::{Link, Links};
 use super::number::{Compares, FIRST, Op, Question, SLOTS, Value};
 use super::pieces::Step;
+use super::table::NONE;
 use crate::load::Loaded;
 use crate::unit::scalar;
 use systole_isa::Space;
@@ -72,14 +73,23 @@ pub(super) struct Lap {
     pub duration: u64,
     pub bundles: u64,
     pub links: u32,
-    /// Its last transition, the jumps back in it (the last of which ends it), and the link behind it.
+    /// Its last transition, the jumps back in it and how often each is made, that which ends it, and the link behind it.
     pub last: u32,
-    pub jumps: Vec<u32>,
+    pub jumps: Vec<(u32, u32)>,
+    pub back: u32,
     pub exit: u32,
     /// Replays that its links do not know yet.
     pub pending: u64,
     /// The one that followed it last.
     pub next: u32,
+    /// The round of several that begins with it; and of such a one what it begins with. None ([`NONE`]) if there is none.
+    pub together: u32,
+    pub begins: u32,
+    /// Rounds that it is.
+    pub rounds: u32,
+    /// Replays to its end, and others.
+    pub replays: u32,
+    pub broken: u32,
 }
 
 impl Lap {
@@ -103,7 +113,8 @@ struct End {
     bundles: u64,
     links: u32,
     last: u32,
-    jumps: Vec<u32>,
+    jumps: Vec<(u32, u32)>,
+    back: u32,
     exit: u32,
 }
 
@@ -140,7 +151,7 @@ pub(super) fn compose(
     let words = Vec::with_capacity(16);
     let mut c =
         Composer { l, begun, fixed: Vec::new(), registers, words, ops, questions, events, slots: FIRST, read: 0 };
-    let mut end = End { duration: 0, bundles: 0, links: 0, last: 0, jumps: Vec::new(), exit };
+    let mut end = End { duration: 0, bundles: 0, links: 0, last: 0, jumps: Vec::new(), back: NONE, exit };
     for (place, part) in (0..).zip(parts) {
         let link = links.link(part.link);
         c.link(link, part, (steps, offsets), (end.duration, place))?;
@@ -150,7 +161,11 @@ pub(super) fn compose(
         end.links += 1;
         end.last = link.id;
         if part.taken && link.jumps_back() {
-            end.jumps.push(link.last);
+            end.back = link.last;
+            match end.jumps.iter_mut().find(|j| j.0 == link.last) {
+                Some((_, times)) => *times += 1,
+                None => end.jumps.push((link.last, 1)),
+            }
         }
     }
     Some(c.lap(parts.to_vec(), end))
@@ -369,7 +384,9 @@ impl Composer<'_> {
         if let [Some(a), Some(b), Some(c)] = sources.map(Value::known) {
             return Some(Value::constant(scalar::execute(function, a, b, c, imm)));
         }
-        match function {
+        let bare = |v: Value| Value { add: 0, ..v };
+        // What is added to a source is added to what is computed of it, where that can be told.
+        let (sources, more) = match function {
             ScalarFn::SAddI => return Some(a.plus(imm)),
             ScalarFn::SAdd => {
                 if let Some(more) = b.known() {
@@ -378,6 +395,7 @@ impl Composer<'_> {
                 if let Some(more) = a.known() {
                     return Some(b.plus(more));
                 }
+                ([bare(a), bare(b), c], a.add.wrapping_add(b.add))
             }
             ScalarFn::SSub => {
                 if let Some(less) = b.known() {
@@ -386,25 +404,29 @@ impl Composer<'_> {
                 if a.slot == b.slot {
                     return Some(Value::constant(a.add.wrapping_sub(b.add)));
                 }
+                ([bare(a), bare(b), c], a.add.wrapping_sub(b.add))
             }
             ScalarFn::SSel => {
                 if let Some(chosen) = a.known() {
                     return Some(if chosen != 0 { b } else { c });
                 }
+                (sources, 0)
             }
-            ScalarFn::SLi | ScalarFn::SMul | ScalarFn::SDiv | ScalarFn::SRem | ScalarFn::SDivU | ScalarFn::SRemU => {}
-            ScalarFn::SAnd | ScalarFn::SOr | ScalarFn::SXor | ScalarFn::SShl | ScalarFn::SShr | ScalarFn::SSar => {}
-            ScalarFn::SMin | ScalarFn::SMax | ScalarFn::SEq | ScalarFn::SLt | ScalarFn::SLtU | ScalarFn::SMulI => {}
-            ScalarFn::SAndI | ScalarFn::SShlI | ScalarFn::SShrI | ScalarFn::SSarI | ScalarFn::SEqI | ScalarFn::SLtI => {
-            }
-        }
+            ScalarFn::SMulI | ScalarFn::SShlI => ([bare(a), b, c], scalar::execute(function, a.add, 0, 0, imm)),
+            ScalarFn::SAnd if a.known() == Some(0) || b.known() == Some(0) => return Some(Value::constant(0)),
+            ScalarFn::SLi | ScalarFn::SMul | ScalarFn::SDiv | ScalarFn::SRem | ScalarFn::SDivU => (sources, 0),
+            ScalarFn::SRemU | ScalarFn::SAnd | ScalarFn::SOr | ScalarFn::SXor | ScalarFn::SShl => (sources, 0),
+            ScalarFn::SShr | ScalarFn::SSar | ScalarFn::SMin | ScalarFn::SMax | ScalarFn::SEq => (sources, 0),
+            ScalarFn::SLt | ScalarFn::SLtU | ScalarFn::SAndI | ScalarFn::SShrI | ScalarFn::SSarI => (sources, 0),
+            ScalarFn::SEqI | ScalarFn::SLtI => (sources, 0),
+        };
         let same = |o: &&Op| o.function == function && o.sources == sources && o.imm == imm;
         if let Some(known) = self.ops.iter().find(same) {
-            return Some(Value { slot: known.slot, add: 0 });
+            return Some(Value { slot: known.slot, add: more });
         }
         let slot = self.slot()?;
         self.ops.push(Op { function, slot, sources, imm });
-        Some(Value { slot, add: 0 })
+        Some(Value { slot, add: more })
     }
 
     /// A branch went this way because of a register.
@@ -463,7 +485,7 @@ impl Composer<'_> {
 
     /// The round, without what nothing depends on.
     fn lap(self, parts: Vec<Part>, end: End) -> Lap {
-        let End { duration, bundles, links, last, jumps, exit } = end;
+        let End { duration, bundles, links, last, jumps, back, exit } = end;
         let mut registers = Vec::with_capacity(32);
         let fixed = |r: u8| self.fixed.iter().find(|f| f.0 == r).map(|f| Value::constant(f.1));
         let own = |register: u8| fixed(register).unwrap_or(Value { slot: register, add: 0 });
@@ -518,9 +540,15 @@ impl Composer<'_> {
             links,
             last,
             jumps,
+            back,
             exit,
             pending: 0,
-            next: u32::MAX,
+            next: NONE,
+            together: NONE,
+            begins: NONE,
+            rounds: 1,
+            replays: 0,
+            broken: 0,
         }
     }
 }

@@ -3,7 +3,8 @@
 //! Behind a jump back what follows is written down until the same jump is made again. A round that was the same a few times is
 //! composed ([`super::lap`]). From then on it is asked, where such a round may begin, whether one of those that are known will
 //! go on in its way to its end: then it is replayed at once. Only transfers are not known before: if a wait in the round is not met
-//! in time, the round was replayed up to the link that waits, and is left there.
+//! in time, the round was replayed up to the link that waits, and is left there. Composed rounds that come in the same order again
+//! ([`super::trail`]) are one round more, which is tried where the first of them would be replayed.
 
 use super::super::run::{Core, SCALARS, Step as Result};
 use super::lap::{Event, Lap, Part, compose};
@@ -11,6 +12,7 @@ use super::links::Links;
 use super::number::SLOTS;
 use super::pieces::Step;
 use super::table::NONE;
+use super::trail::Trail;
 use crate::unit::dma::Side;
 use systole_isa::Space;
 
@@ -19,6 +21,8 @@ const FEWEST: usize = 3;
 const MOST: usize = 256;
 /// Times that a round is replayed link by link before it is composed.
 const SEEN: u32 = 3;
+/// One of more rounds than this is rare: it is composed when it was replayed twice as often, for most loops have ended by then.
+const RARE: u32 = 64;
 /// Most different rounds of a loop that are remembered before they are composed, and most that are composed.
 const REMEMBERED: usize = 24;
 const COMPOSED: usize = 48;
@@ -26,6 +30,8 @@ const COMPOSED: usize = 48;
 const ALIKE: u32 = 8;
 /// Rounds of a loop link by link beyond which as many have to be composed ones, or no more are looked for.
 const PATIENCE: u32 = 128;
+/// Of the replays of several rounds as one, one in so many may end within.
+const BROKEN: u32 = 8;
 /// Most composed rounds of all loops.
 const MOST_LAPS: usize = 1 << 12;
 
@@ -58,6 +64,7 @@ pub(super) struct Laps {
     path: Vec<Part>,
     /// What registers held when it began.
     begun: [i32; SCALARS],
+    trail: Trail,
     /// What a round computes, and the addresses of its transfers.
     slots: Box<[i32; SLOTS]>,
     addresses: Vec<[i64; 2]>,
@@ -73,6 +80,7 @@ impl Default for Laps {
             first: NONE,
             path: Vec::new(),
             begun: [0; SCALARS],
+            trail: Trail::default(),
             slots: Box::new([0; SLOTS]),
             addresses: Vec::new(),
         }
@@ -99,6 +107,7 @@ impl Laps {
         self.loops.clear();
         self.all.clear();
         self.dirty.clear();
+        self.trail = Trail::default();
         self.leave();
     }
 
@@ -144,9 +153,11 @@ impl Laps {
         Some(match of.seen.iter_mut().find(|s| s.0 == *path) {
             Some((_, times)) => {
                 *times = times.saturating_add(1);
+                let rare = of.singly.saturating_add(of.composed) / RARE > *times;
+                let often = if rare { 2 * SEEN } else { SEEN };
                 // One that goes the same way with other buffers is a round of its own.
                 let known = |lap: &u32| all[*lap as usize].parts == *path && all[*lap as usize].fixed.is_empty();
-                times.is_multiple_of(SEEN) && *times <= SEEN * ALIKE && !of.laps.iter().any(known)
+                times.is_multiple_of(often) && *times <= SEEN * ALIKE && !of.laps.iter().any(known)
             }
             None => {
                 if of.seen.len() == REMEMBERED {
@@ -186,7 +197,7 @@ impl Core<'_> {
             links.laps.leave();
         }
         let begin = walk.now;
-        let within = !self.composed(links, code.0, walk)?;
+        let within = !self.composed(links, code, walk)?;
         if within || walk.now != begin {
             // What was written down does not go on here.
             links.laps.leave();
@@ -227,7 +238,7 @@ impl Core<'_> {
             Some(lap) if of.laps.iter().any(|l| links.laps.all[*l as usize].is(&lap)) => {}
             Some(lap) => {
                 if let Some(skipper) = &mut self.skipper {
-                    lap.jumps.iter().for_each(|jump| skipper.look_seldom(*jump));
+                    lap.jumps.iter().for_each(|(jump, _)| skipper.look_seldom(*jump));
                 }
                 of.laps.push(place);
                 links.laps.all.push(lap);
@@ -238,17 +249,22 @@ impl Core<'_> {
     }
 
     /// Replays composed rounds as long as there are such: `false` if it ends within one.
-    fn composed(&mut self, links: &mut Links, steps: &[Step], walk: &mut Walk) -> Result<bool> {
+    fn composed(&mut self, links: &mut Links, code: (&[Step], &[u32]), walk: &mut Walk) -> Result<bool> {
         let mut last = NONE;
+        links.laps.trail.leave();
         while let Some(number) = self.next_lap(links, last, walk) {
+            if links.laps.trail.comes_again(number, &self.scalars) {
+                self.compose_trail(links, code, walk.at);
+                links.laps.trail.begin(number, &self.scalars);
+            }
             let Laps { all, dirty, slots, addresses, .. } = &mut links.laps;
             let lap = &mut all[number as usize];
-            if !lap.jumps.iter().all(|jump| self.passes(*jump)) {
+            if !lap.jumps.iter().all(|&(jump, times)| self.passes(jump, times)) {
                 // Somebody is to look at a branch in it.
                 return Ok(true);
             }
             if let Some(place) = self.events(lap, (slots, addresses), walk.now)? {
-                self.part_of_lap(links, number, place, (steps, walk))?;
+                self.part_of_lap(links, number, place, (code.0, walk))?;
                 return Ok(false);
             }
             for &(register, value) in &lap.registers {
@@ -262,15 +278,32 @@ impl Core<'_> {
                 dirty.push(number);
             }
             lap.pending += 1;
+            lap.replays = lap.replays.saturating_add(1);
             walk.now += lap.duration;
             walk.bundles += lap.bundles;
             walk.left -= lap.links;
             walk.at = lap.exit;
             walk.before = lap.last;
-            walk.went = (lap.jumps.last().copied().unwrap_or(NONE), true);
+            walk.went = (lap.back, true);
             last = number;
         }
         Ok(true)
+    }
+
+    /// Composes the rounds of the trail as one, up to a link.
+    fn compose_trail(&mut self, links: &mut Links, code: (&[Step], &[u32]), exit: u32) {
+        let Laps { all, trail, .. } = &links.laps;
+        let first = trail.laps[0];
+        let parts: Vec<Part> = trail.laps.iter().flat_map(|lap| &all[*lap as usize].parts).copied().collect();
+        if all[first as usize].together != NONE || parts.len() > MOST || all.len() >= MOST_LAPS {
+            return;
+        }
+        let rounds = trail.laps.iter().map(|lap| all[*lap as usize].rounds).sum();
+        let lap = trail.begun().and_then(|begun| compose(self.l, links, (&parts, exit, begun), code));
+        let Some(lap) = lap else { return };
+        let all = &mut links.laps.all;
+        all[first as usize].together = all.len() as u32;
+        all.push(Lap { begins: first, rounds, ..lap });
     }
 
     /// The composed round that follows now, with what it computes; `last`: the one before it.
@@ -287,18 +320,26 @@ impl Core<'_> {
         slots[..SCALARS].copy_from_slice(&self.scalars);
         let expected = all.get(last as usize).map_or(NONE, |l| l.next);
         let expected = of.laps.iter().position(|lap| *lap == expected).unwrap_or(0);
-        // What was expected first, then the others.
+        // What was expected first, then the others; and what is most rounds as one before what it begins with.
         let (others, first) = of.laps.split_at(expected);
-        let next = first
-            .iter()
-            .chain(others)
-            .copied()
-            .find(|lap| self.goes(&mut all[*lap as usize], slots, addresses, walk))?;
+        let (next, most) = first.iter().chain(others).find_map(|&lap| {
+            let mut most = lap;
+            while all[most as usize].together != NONE {
+                most = all[most as usize].together;
+            }
+            while !self.goes(&mut all[most as usize], slots, addresses, walk) {
+                if most == lap {
+                    return None;
+                }
+                most = all[most as usize].begins;
+            }
+            Some((lap, most))
+        })?;
         if let Some(last) = all.get_mut(last as usize) {
             last.next = next;
         }
-        of.composed = of.composed.saturating_add(1);
-        Some(next)
+        of.composed = of.composed.saturating_add(all[most as usize].rounds);
+        Some(most)
     }
 
     /// Whether a round goes on to its end as it did, but for waits; with what it computes.
@@ -376,7 +417,14 @@ impl Core<'_> {
         place: u32,
         (steps, walk): (&[Step], &mut Walk),
     ) -> Result<()> {
-        let parts = std::mem::take(&mut links.laps.all[lap as usize].parts);
+        let all = &mut links.laps.all;
+        let Lap { begins, broken, replays, .. } = &mut all[lap as usize];
+        *broken = broken.saturating_add(1);
+        if *begins != NONE && *broken > (*replays / BROKEN).max(1) {
+            let begins = *begins;
+            all[begins as usize].together = NONE;
+        }
+        let parts = std::mem::take(&mut all[lap as usize].parts);
         for part in &parts[..place as usize] {
             let link = *links.link(part.link);
             self.now = walk.now;

@@ -342,7 +342,7 @@ impl Core<'_> {
             let next = link.next[usize::from(taken)];
             left -= 1;
             let told = next == NONE || !known || left == 0 || link.branches && now >= end;
-            if told || taken && link.jumps_back() && !self.passes(link.last) {
+            if told || taken && link.jumps_back() && !self.passes(link.last, 1) {
                 self.now = now;
                 let (id, branches, last) = (link.id, link.branches, link.last);
                 self.leave(link.exit, link.exit_floor, last);

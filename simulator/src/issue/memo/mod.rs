@@ -12,7 +12,8 @@
 //! amount in every round, all rounds but the last are one replay.
 //!
 //! Transitions that followed each other are linked ([`links`]): between them a replay asks only where branches go. Rounds of a loop that
-//! several links make are composed ([`lap`]), and replayed as one if all branches in them will go where they went ([`laps`]).
+//! several links make are composed ([`lap`]), and replayed as one if all branches in them will go where they went ([`laps`]); so are
+//! several rounds that come in the same order again ([`trail`]).
 //!
 //! Counters that need no order are counted by transition, and added up where somebody asks for them; cores of pods, which take turns,
 //! write down what they replayed until then ([`log`]).
@@ -29,6 +30,7 @@ mod number;
 mod pieces;
 mod state;
 mod table;
+mod trail;
 mod walk;
 
 pub(crate) use log::{Counts, Log};
