@@ -28,6 +28,8 @@ const MOST_RUNS: u32 = 512;
 pub(crate) struct Side {
     pub run: u64,
     pub dims: SmallVec<[(u64, i64); MAX_DMA_DIMS]>,
+    /// How many runs there are, if there is anything in them.
+    runs: u64,
     pub lo: i64,
     pub hi: i64,
     /// Whether all strides are multiples of a burst.
@@ -73,6 +75,7 @@ impl Geometry {
         let nothing = Side {
             run: 0,
             dims: SmallVec::from_slice(&[(0, 0)]),
+            runs: 0,
             lo: 0,
             hi: 0,
             burst: self.from.burst,
@@ -136,7 +139,8 @@ impl Side {
             (lo, hi) = (0, 0);
         }
         let aligned = dims.iter().all(|d| d.1 % burst as i64 == 0);
-        Side { run, dims, lo, hi, burst, aligned, slow: 1.0 }
+        let runs = dims.iter().fold(1u64, |n, d| n.saturating_mul(d.0));
+        Side { run, dims, runs, lo, hi, burst, aligned, slow: 1.0 }
     }
 
     /// Finds how evenly the runs meet HBM's channels. A channel holds `interleave` bytes of neighbouring addresses (a granule, assumed); which one is
@@ -145,7 +149,7 @@ impl Side {
     /// left out.
     pub fn meet_channels(&mut self, channels: u64, interleave: u64) {
         let stripe = channels * interleave;
-        if channels < 2 || self.run == 0 || self.run >= stripe || self.runs() < 2 {
+        if channels < 2 || self.run == 0 || self.run >= stripe || self.runs < 2 {
             return;
         }
         let channel = |at: i64| {
@@ -176,10 +180,6 @@ impl Side {
         self.slow = (most as f64 / even / 2.0).max(1.0);
     }
 
-    fn runs(&self) -> u64 {
-        self.dims.iter().map(|d| d.0).product()
-    }
-
     /// Bytes of the bursts that the runs touch, each run for itself.
     pub fn burst_bytes(&self, base: i64) -> u64 {
         if self.run == 0 {
@@ -189,12 +189,12 @@ impl Side {
         if self.aligned && b.is_power_of_two() {
             // What most are, without a division.
             let residue = base as u64 & (b - 1);
-            return self.runs() * (((residue + self.run - 1) & !(b - 1)) + b);
+            return self.runs * (((residue + self.run - 1) & !(b - 1)) + b);
         }
         let bursts = |residue: u64| (residue + self.run - 1) / b + 1;
         let residue = base.rem_euclid(b as i64) as u64;
         if self.aligned {
-            return self.runs() * bursts(residue) * b;
+            return self.runs * bursts(residue) * b;
         }
         // Count runs by where they begin within a burst.
         let mut hist = vec![0u64; b as usize];
@@ -252,7 +252,7 @@ impl Side {
             return false;
         }
         let (few, few_base, many, many_base) =
-            if self.runs() <= other.runs() { (self, base, other, other_base) } else { (other, other_base, self, base) };
+            if self.runs <= other.runs { (self, base, other, other_base) } else { (other, other_base, self, base) };
         few.any_run(0, few_base, &mut |at| many.touches(many_base, at, at + few.run as i64))
     }
 
