@@ -2,25 +2,35 @@
 
 #![allow(unsafe_code, reason = "the system is told how memory will be used, which changes nothing of what it holds")]
 
-/// Largest allocation, in bytes, that glibc takes from memory that was freed before: it raises this bound to the largest that was
-/// mapped by itself and freed, 32 MiB at most, and keeps twice as much.
-const RECYCLED: usize = 31 << 20;
+/// Allocations below this, in bytes, glibc takes from memory that was freed before, of which it keeps twice as much. It takes no higher
+/// bound.
+const RECYCLED: usize = 32 << 20;
+/// What a thread's heap begins with: little enough to be taken from there.
+const HEAP: usize = 31 << 20;
 /// A large page.
 const LARGE_PAGE: usize = 2 << 20;
 
 /// Lets memory that is freed serve later allocations. Else every large array's pages are given back and faulted in anew.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 pub fn recycle() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(RECYCLED)));
+    // SAFETY: both are numbers, from which the C library decides where it takes memory from and when it gives it back.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, RECYCLED as libc::c_int);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, 2 * RECYCLED as libc::c_int);
+    }
 }
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+pub fn recycle() {}
 
 /// Lets what the thread allocates from now on lie in large pages where the system has such: one costs as much as some dozen of small
 /// ones, whose faults are a tenth of the time of short runs. Called behind [`recycle`], by which the block is room at the end of the
 /// thread's heap, which stays there.
 pub fn expect_use() {
-    let mut block = Vec::<u8>::with_capacity(RECYCLED);
+    let mut block = Vec::<u8>::with_capacity(HEAP);
     let start = block.as_mut_ptr() as usize;
     let first = start.next_multiple_of(LARGE_PAGE);
-    let end = (start + RECYCLED) / LARGE_PAGE * LARGE_PAGE;
+    let end = (start + HEAP) / LARGE_PAGE * LARGE_PAGE;
     advise(first as *mut u8, end - first);
     drop(std::hint::black_box(block));
     // Room up to the first large page, which nobody touches and nobody gives back.
