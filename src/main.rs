@@ -57,10 +57,17 @@ macro_rules! commands {
 
         impl FromArgMatches for Command {
             fn from_arg_matches(matches: &ArgMatches) -> Result<Command, clap::Error> {
-                $($(#[$on])? if let Some(own) = matches.subcommand_matches(stringify!($name)) {
-                    return <cmd::$name::Args as FromArgMatches>::from_arg_matches(own).map(Command::$variant);
+                Command::from_arg_matches_mut(&mut matches.clone())
+            }
+
+            fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Command, clap::Error> {
+                let Some((name, mut own)) = matches.remove_subcommand() else {
+                    return Err(clap::Error::raw(clap::error::ErrorKind::MissingSubcommand, "a subcommand is due"));
+                };
+                $($(#[$on])? if name == stringify!($name) {
+                    return <cmd::$name::Args as FromArgMatches>::from_arg_matches_mut(&mut own).map(Command::$variant);
                 })+
-                Err(clap::Error::raw(clap::error::ErrorKind::MissingSubcommand, "a subcommand is due"))
+                Err(clap::Error::raw(clap::error::ErrorKind::InvalidSubcommand, "no such subcommand"))
             }
 
             fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -109,10 +116,19 @@ commands! {
     Man man "Writes manual pages" with whole();
 }
 
+/// [`Cli::parse`], but that what describes the flags is left to the end of the process.
+fn parsed() -> Cli {
+    let mut command = Cli::command();
+    let mut matches = command.get_matches_mut();
+    let cli = Cli::from_arg_matches_mut(&mut matches).unwrap_or_else(|e| e.format(&mut command).exit());
+    std::mem::forget(command);
+    cli
+}
+
 fn main() -> ExitCode {
     memory::recycle();
     memory::expect_use();
-    let cli = Cli::parse();
+    let cli = parsed();
     std::panic::set_hook(Box::new(|info| {
         output::say(format_args!("systole: internal error (a bug in systole): {info}"));
     }));
