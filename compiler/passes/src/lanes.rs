@@ -4,8 +4,11 @@
 //! not care how their dimensions are ordered (elementwise ones, slices, reductions and the like) are done on arrays with a
 //! longer dimension last, where that saves more memory traffic than the transposes at the region's border cost. Every
 //! operation of a region is done on transposed operands and its result transposed back; inside of the region transposes meet
-//! and cancel. A product of few columns takes part: its operands trade sides. Those at the entry's own border cost nothing where the program chooses how its parameters and results lie
+//! and cancel. A product of few columns takes part: its operands trade sides; so do products and convolutions of few channels behind what
+//! is turned ([`channels`]). Those at the entry's own border cost nothing where the program chooses how its parameters and results lie
 //! (see [`super::transfers`]).
+
+mod channels;
 
 use super::edit::{Draft, Emit, reachable, rewrite};
 use super::loops::{element_of_parameter, is_handed_on};
@@ -13,6 +16,8 @@ use super::make::{array, inverse};
 use super::simplify::degenerate_map;
 use super::transfers::EntryLayouts;
 use super::transfers::narrow::{merged, packed_turned, reshape_turned_by, unpacked_turned};
+use channels::Product;
+use systole_hlo::analysis::uses::uses;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{ArrayShape, Computation, DotDims, Gather, Module, Node, NodeId, Op, Shape, WindowDim};
 use systole_isa::Layout;
@@ -40,18 +45,26 @@ const LEAST: u64 = 1 << 19;
 /// Parts of the least memory that an order may take which leaves more of the first dimensions in place: five of four.
 const NEAR: (u64, u64) = (5, 4);
 
+/// How an operation is done on turned arrays.
+struct Turn {
+    /// The order of its result's dimensions (of what a reduction reduces).
+    order: Vec<usize>,
+    /// Whether it is a product of [`channels`].
+    product: bool,
+}
+
 /// Runs the pass; `tile` is the chip's sublanes and lanes.
 pub fn run(
     module: Module,
     draft: &mut Draft,
-    (tile, layouts): ((u32, u32), EntryLayouts),
+    (tile, vmem_bytes, layouts): ((u32, u32), u64, EntryLayouts),
 ) -> Result<Module, CompileError> {
     let free = |c: usize| layouts == EntryLayouts::Auto && c == module.entry.index();
     let wanted = reachable(&module);
     // In the order in which operations are rewritten.
     let mut turns = Vec::new();
     for (i, c) in module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]) {
-        let turned = turns_of(c, tile, free(i));
+        let turned = turns_of(c, (tile, vmem_bytes), free(i));
         let nodes = c.nodes.iter().zip(turned).filter(|(n, _)| !matches!(n.op, Op::Parameter { .. }));
         turns.extend(nodes.map(|(_, t)| t));
     }
@@ -64,7 +77,13 @@ pub fn run(
         if let (None, Op::Reshape, Some(own)) = (&turn, &n.op, n.shape.as_array()) {
             return Ok(packed_turned(b, operands[0], own, tile));
         }
-        Ok(turn.filter(|_| b.draft.fire("lanes")).and_then(|p| turned(b, n, operands, (&p, tile))))
+        if let (None, Op::Dot { .. }) = (&turn, &n.op) {
+            return Ok(channels::with_right(b, n, operands));
+        }
+        Ok(turn.filter(|_| b.draft.fire("lanes")).and_then(|turn| match turn.product {
+            true => channels::turned(b, n, operands),
+            false => turned(b, n, operands, (&turn.order, tile)),
+        }))
     })
 }
 
@@ -245,9 +264,18 @@ fn find(parents: &mut [usize], i: usize) -> usize {
     i
 }
 
-/// The order in which each node's dimensions are to lie, for those that are turned.
-fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec<usize>>> {
+fn join(parents: &mut [usize], a: usize, b: usize) {
+    let (x, y) = (find(parents, a), find(parents, b));
+    parents[x] = y;
+}
+
+/// How each node is turned, if it is.
+fn turns_of(comp: &Computation, (tile, vmem_bytes): ((u32, u32), u64), entry: bool) -> Vec<Option<Turn>> {
     let n = comp.nodes.len();
+    let uses = uses(comp);
+    let mut products: Vec<Option<Product>> = (0..n).map(|_| None).collect();
+    // What is as large in the order of a product's source as in its own.
+    let mut wide = vec![false; n];
     let mut orders: Vec<Option<Vec<usize>>> = vec![None; n];
     let mut parents: Vec<usize> = (0..n).collect();
     let along = reduced_along(comp);
@@ -255,6 +283,17 @@ fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec
     for (i, node) in comp.nodes.iter().enumerate() {
         let Some(a) = node.shape.as_array() else { continue };
         let own = bytes(a, &a.dims, tile);
+        if let Some(product) = channels::product(comp, node, &uses) {
+            let p = other_sides(a.rank());
+            let from = order_of(comp, &orders, product.source).filter(|(q, _)| *q == p);
+            if product.pays(comp, a, (from.is_some(), RATIO), tile) {
+                if let Some((_, from)) = from {
+                    join(&mut parents, i, from.index());
+                }
+                (orders[i], products[i], wide[i]) = (Some(p), Some(product), true);
+                continue;
+            }
+        }
         if let Some((along, true)) = reshape_turned_by(comp, node, tile) {
             let pays = |p: &Vec<usize>| bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
             orders[i] = Some(best(a, tile)).filter(|p| p.last() == Some(&along) && pays(p));
@@ -269,27 +308,33 @@ fn turns_of(comp: &Computation, tile: (u32, u32), entry: bool) -> Vec<Option<Vec
             Op::Dot { .. } => p == other_sides(p.len()),
             _ => true,
         };
-        let pays = |p: &Vec<usize>| whole(p) && bytes(a, &permuted(&a.dims, p), tile) * RATIO <= own;
+        let fits = |p: &Vec<usize>, ratio: u64| whole(p) && bytes(a, &permuted(&a.dims, p), tile) * ratio <= own;
+        let pays = |p: &Vec<usize>| fits(p, RATIO);
         let operands = arrays(comp, node);
+        wide[i] = node.op.is_elementwise() && node.operands.iter().any(|o| wide[o.index()]);
+        // What is put together of narrow arrays need not be narrow.
+        let ratio = if wide[i] || matches!(node.op, Op::Concatenate { .. }) { 1 } else { RATIO };
         let from = operands.iter().find_map(|&o| {
             if is_made(comp, node.operands[o]) || is_made(comp, NodeId(i as u32)) {
                 return None;
             }
             let (p, _) = order_of(comp, &orders, node.operands[o])?;
-            follows(comp, node, o, &p).filter(pays)
+            follows(comp, node, o, &p).filter(|p| fits(p, ratio))
         });
         let Some(p) = from.or_else(|| Some(best(a, tile)).filter(pays)) else { continue };
         for o in operands {
             let Some((q, from)) = order_of(comp, &orders, node.operands[o]) else { continue };
             if follows(comp, node, o, &q).is_some_and(|q| q == p) {
-                let (x, y) = (find(&mut parents, i), find(&mut parents, from.index()));
-                parents[x] = y;
+                join(&mut parents, i, from.index());
             }
         }
         orders[i] = Some(p);
     }
-    keep_worthy(comp, tile, entry, &mut orders, &mut parents);
-    orders
+    keep_worthy(comp, (tile, vmem_bytes, entry), &mut orders, &mut parents, &products);
+    let turn = |(order, product): (Option<Vec<usize>>, Option<Product>)| {
+        order.map(|order| Turn { order, product: product.is_some() })
+    };
+    orders.into_iter().zip(products).map(turn).collect()
 }
 
 /// Which nodes are parameters that every user wants in the same order: the host transfers them so.
@@ -317,10 +362,10 @@ fn free_parameters(comp: &Computation, orders: &[Option<Vec<usize>>]) -> Vec<boo
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation stores an order")]
 fn keep_worthy(
     comp: &Computation,
-    tile: (u32, u32),
-    entry: bool,
+    (tile, vmem_bytes, entry): ((u32, u32), u64, bool),
     orders: &mut [Option<Vec<usize>>],
     parents: &mut [usize],
+    products: &[Option<Product>],
 ) {
     let n = comp.nodes.len();
     let free = if entry { free_parameters(comp, orders) } else { vec![false; n] };
@@ -338,9 +383,13 @@ fn keep_worthy(
     };
     let crossing = |id: NodeId| comp.node(id).shape.as_array().map_or(0, crossing_of);
     let relaid = |n: &Node| n.shape.as_array().map_or(0, |a| a.elements() * a.dtype.host_bytes() as u64 * RELAID);
+    let gone = channels::rows_gone(comp, products);
     let mut left = vec![false; n];
     for (i, node) in comp.nodes.iter().enumerate() {
         let Some(p) = orders[i].clone() else {
+            if gone[i] {
+                continue;
+            }
             for o in &node.operands {
                 // Reductions and transposes take any order.
                 let result = entry && comp.root.index() == i && node.op == Op::Tuple;
@@ -358,6 +407,7 @@ fn keep_worthy(
                     border[find(parents, o.index())] += crossing_of(&whole);
                     continue;
                 }
+                let takes = takes || orders[o.index()].as_ref().is_some_and(|p| channels::is_right(node, *o, p));
                 if orders[o.index()].is_some() && !takes && !std::mem::replace(&mut left[o.index()], true) {
                     let region = find(parents, o.index());
                     border[region] += crossing(*o);
@@ -373,14 +423,23 @@ fn keep_worthy(
             border[region] += relaid(node);
             continue;
         }
-        if let Op::Dot { dims, .. } = &node.op
+        let product = products[i].as_ref();
+        if let (Some(product), Some(a)) = (product, node.shape.as_array()) {
+            border[region] += product.gathered(a, (tile, vmem_bytes)) + crossing_of(&product.sizes);
+        } else if let Op::Dot { dims, .. } = &node.op
             && dims.rhs_contracting != dims.lhs_contracting
         {
             border[region] += crossing(node.operands[1]);
         }
-        for o in arrays(comp, node) {
-            let from = node.operands[o];
-            let q = order_of(comp, orders, from).and_then(|(q, _)| follows(comp, node, o, &q));
+        let sources = match product {
+            Some(product) => vec![(product.source, order_of(comp, orders, product.source).map(|q| q.0))],
+            None => {
+                let order =
+                    |o: usize| order_of(comp, orders, node.operands[o]).and_then(|q| follows(comp, node, o, &q.0));
+                arrays(comp, node).into_iter().map(|o| (node.operands[o], order(o))).collect()
+            }
+        };
+        for (from, q) in sources {
             let meets = q.is_some_and(|q| q == p);
             // What is broadcast along new dimensions only may lie as before.
             let stays = match &node.op {

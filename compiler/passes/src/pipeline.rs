@@ -185,7 +185,7 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "lanes",
         summary: "long dimensions along lanes where operations do not care",
-        run: |m, d, o| lanes::run(m, d, (o.chip.tile, o.asked.entry_layouts)),
+        run: |m, d, o| lanes::run(m, d, (o.chip.tile, o.chip.vmem_bytes, o.asked.entry_layouts)),
     },
     // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
     Pass {

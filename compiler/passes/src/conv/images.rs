@@ -75,7 +75,7 @@ pub fn lower(b: &mut Emit, s: &Spec) -> Option<NodeId> {
 }
 
 /// `x` as it is stored, `[N, spatial.., C]`, before it was padded, and the padding with its value.
-fn natural(b: &mut Emit, x: NodeId) -> (NodeId, Option<(NodeId, Vec<PadDim>)>) {
+pub(super) fn natural(b: &mut Emit, x: NodeId) -> (NodeId, Option<(NodeId, Vec<PadDim>)>) {
     let rank = b.rank(x);
     let order: Vec<usize> = std::iter::once(rank - 1).chain(1..rank - 1).chain([0]).collect();
     if let Op::Pad { dims } = b.op(x).clone() {

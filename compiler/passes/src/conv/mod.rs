@@ -7,7 +7,7 @@
 //! - images of few channels are read as rows of places and channels ([`flat`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), lines of
 //!   few channels are stacked ([`stack`]), windows
-//!   larger than the output (gradients of kernels) contract many images along lanes ([`images`]), or become a dot, or a sum
+//!   larger than the output (gradients of kernels) contract many places ([`places`]) or images ([`images`]) along lanes, or become a dot, or a sum
 //!   for each channel, for each output position ([`gradient`]);
 //! - element types that the matrix unit lacks become products and sums for each window position ([`taps`]).
 
@@ -17,6 +17,7 @@ mod group;
 mod images;
 mod pack;
 mod phases;
+mod places;
 mod stack;
 mod taps;
 
@@ -108,7 +109,7 @@ impl Spec {
 }
 
 /// All positions of a grid in row-major order.
-fn positions(sizes: &[u64]) -> Vec<Vec<u64>> {
+pub(crate) fn positions(sizes: &[u64]) -> Vec<Vec<u64>> {
     let mut out = vec![Vec::new()];
     for &n in sizes {
         out = out.into_iter().flat_map(|p| (0..n).map(move |i| [&p[..], &[i]].concat())).collect();
@@ -241,7 +242,8 @@ fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
         return Ok(as_dot(b, &s));
     }
     if gradient::applies(b, &s) {
-        return Ok(images::lower(b, &s).unwrap_or_else(|| gradient::lower(b, &s)));
+        let done = places::lower(b, &s).or_else(|| images::lower(b, &s));
+        return Ok(done.unwrap_or_else(|| gradient::lower(b, &s)));
     }
     if let Some(packed) = pack::packed(b, &s).or_else(|| pack::folded(b, &s)) {
         return single(b, packed);
