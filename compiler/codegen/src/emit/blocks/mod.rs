@@ -521,7 +521,11 @@ fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig)
     let size = |i: usize| f64::from(if i == d { steps } else { sizes[i] });
     let Some(row) = body.row_dimension() else {
         let elements: f64 = (0..sizes.len()).map(size).product();
-        return elements / f64::from(sublanes * lanes);
+        let registers = elements / f64::from(sublanes * lanes);
+        let Body::Move(whole) = body else { return registers };
+        let mut spec = whole.clone();
+        spec.sizes.iter_mut().enumerate().for_each(|(i, n)| *n = size(i) as u32);
+        return registers.max(moves::piece_cycles(&spec, (sublanes, lanes)));
     };
     let loops: f64 = (0..sizes.len()).filter(|&i| i != row).map(size).product();
     let registers = (size(row) / f64::from(sublanes)).ceil();

@@ -8,7 +8,7 @@ use systole_isa::Op;
 /// Most tiles of a run that are unrolled.
 const UNROLLED_TILES: i64 = 8;
 /// Row loops of fewer blocks are unrolled into the loop around them.
-const SHORT_ROWS: u32 = 4;
+pub(super) const SHORT_ROWS: u32 = 4;
 
 /// Emits the whole move.
 pub fn emit(b: &mut KernelBuilder, bases: &Sides<'_>, roles: &Roles) {

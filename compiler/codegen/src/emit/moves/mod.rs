@@ -38,6 +38,35 @@ pub fn flatten(spec: &mut MoveSpec, lanes: u32) {
     choose::merge(spec);
 }
 
+/// Cycles of a piece of a register that is moved along lanes on its way: loaded, turned and stored beside others (measured on v5e).
+const PIECE: f64 = 2.5;
+/// Cycles around such pieces of rows below each other, where these are a loop.
+const ROWS: f64 = 14.0;
+
+/// Cycles that a move takes at least beyond what full registers take: those of the pieces of registers that it puts together. Zero where
+/// lanes stay where they are or become sublanes.
+pub fn piece_cycles(spec: &MoveSpec, (sublanes, lanes): (u32, u32)) -> f64 {
+    let mut spec = spec.clone();
+    flatten(&mut spec, lanes);
+    let (roles, transpose) = choose(&spec, i64::from(lanes));
+    if transpose || roles.unrolled.is_empty() {
+        return 0.0;
+    }
+    let around = roles.outer.iter().chain(&roles.unrolled).map(|a| f64::from(a.size)).product::<f64>();
+    // Fewer rows than a register has are loaded at once only where they are near each other.
+    let rows = match roles.sub.size {
+        n if n >= sublanes || n > 1 && i64::from(sublanes - n) * roles.sub.src.row.abs() <= i64::from(sublanes) * 4 => {
+            n.div_ceil(sublanes)
+        }
+        n => n,
+    };
+    let tiles = (i64::from(roles.lane.size) * roles.lane.dst.lane.max(1)) as f64 / f64::from(lanes);
+    let by_rows = roles.sub == choose::Axis::ONE && tiles >= f64::from(sublanes);
+    let tiles = if by_rows { tiles / f64::from(sublanes) } else { tiles.ceil() };
+    let begun = if rows < lanes::SHORT_ROWS { 0.0 } else { ROWS };
+    around * tiles * (f64::from(rows) * PIECE + begun)
+}
+
 /// Appends the code of a spec whose arrays begin at given places.
 pub fn emit_move(b: &mut KernelBuilder, bases: &Sides<'_>) {
     let mut spec = bases.spec.clone();
