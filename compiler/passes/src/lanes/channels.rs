@@ -36,6 +36,7 @@ pub(super) struct Product {
 }
 
 /// The product that a node is, if it can be done with places along lanes. `uses` are the computation's.
+#[allow(clippy::wildcard_enum_match_arm, reason = "the question is for products alone")]
 pub(super) fn product(comp: &Computation, n: &Node, uses: &[Vec<NodeId>]) -> Option<Product> {
     let to = n.shape.as_array().filter(|a| a.rank() >= 2 && !a.dynamic.contains(&true))?;
     let found = match &n.op {
