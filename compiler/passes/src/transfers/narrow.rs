@@ -98,7 +98,9 @@ pub fn reshape_turned_by(comp: &Computation, n: &Node, tile: (u32, u32)) -> Opti
     let whole = |a: &&ArrayShape| !a.dynamic.contains(&true);
     let to = n.shape.as_array().filter(whole).filter(|_| n.op == Op::Reshape)?;
     let from = comp.node(n.operands[0]).shape.as_array().filter(whole)?;
-    let unpacks = turned_by(to.dtype, &to.dims, &from.dims, tile).map(|d| (d, true));
+    let spread =
+        || spread(&to.dims, &from.dims).filter(|_| wastes(to.dtype, &to.dims, &from.dims, tile)).map(|w| w - 1);
+    let unpacks = turned_by(to.dtype, &to.dims, &from.dims, tile).or_else(spread).map(|d| (d, true));
     unpacks.or_else(|| turned_by(to.dtype, &from.dims, &to.dims, tile).map(|d| (d, false)))
 }
 
@@ -107,6 +109,14 @@ fn joined(wide: &[u64], compact: &[u64]) -> Option<usize> {
     let last = wide.len().checked_sub(1).filter(|&l| l >= 2)?;
     let together = compact.len() == last && compact[..last - 1] == wide[..last - 1];
     (together && compact[last - 1] == wide[last - 1] * wide[last]).then_some(last)
+}
+
+/// Where `compact` is `wide` with several of its narrow rows beside each other: the last dimension's number.
+fn spread(wide: &[u64], compact: &[u64]) -> Option<usize> {
+    let last =
+        wide.len().checked_sub(1).filter(|&l| l >= 2 && compact.len() == l + 1 && compact[..l - 1] == wide[..l - 1])?;
+    let whole = compact[last] > wide[last] && compact[last].is_multiple_of(wide[last].max(1));
+    (whole && compact[last - 1] * compact[last] == wide[last - 1] * wide[last]).then_some(last)
 }
 
 /// Where `compact` is `wide` with its last dimensions, of which the first are few, as one behind a long dimension: the number of
@@ -267,7 +277,7 @@ impl NarrowRows {
         let known = self.unpacked.get(&(b.place().0, operand)).copied();
         let x = known.or_else(|| (*b.op(operand) == Op::Reshape).then(|| b.operand(operand, 0)))?;
         let dims = b.dims(operand).to_vec();
-        if let Some(last) = joined(&dims, b.dims(x)) {
+        if let Some(last) = joined(&dims, b.dims(x)).or_else(|| spread(&dims, b.dims(x))) {
             return self.part(b, x, (&dims, last), permutation);
         }
         let at = behind(b.dtype(x), &dims, b.dims(x), self.tile)?;
@@ -306,7 +316,7 @@ impl NarrowRows {
         Some(b.reshape(done, &own.dims))
     }
 
-    /// `[..,W*A]` as `[..,W,A]` and turned so that `W` stands along lanes: planes of elements that lie beside each other. As in
+    /// `[..,W*A]`, or this in rows of several `A`, as `[..,W,A]` and turned so that `W` stands along lanes: planes of elements that lie beside each other. As in
     /// [`NarrowRows::interleave`], a third dimension is along lanes on the way.
     fn part(&self, b: &mut Emit, x: NodeId, (dims, last): (&[u64], usize), permutation: &[usize]) -> Option<NodeId> {
         let dtype = b.dtype(x);
@@ -321,7 +331,7 @@ impl NarrowRows {
             && wastes(dtype, dims, b.dims(x), self.tile);
         (fits && b.draft.fire("narrow-part")).then_some(())?;
         let rest: Vec<usize> = (0..last - 1).filter(|&d| d != batch).collect();
-        let order: Vec<usize> = rest.iter().copied().chain([last - 1, batch]).collect();
+        let order: Vec<usize> = rest.iter().copied().chain(last - 1..b.rank(x)).chain([batch]).collect();
         let columns = b.transpose(x, &order);
         let order: Vec<usize> = rest.iter().copied().chain([last - 1, last, batch]).collect();
         let sizes: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
