@@ -41,7 +41,7 @@ pub fn flatten(spec: &mut MoveSpec, lanes: u32) {
 /// Cycles of a piece of a register that is moved along lanes on its way: loaded, turned and stored beside others (measured on v5e).
 const PIECE: f64 = 2.5;
 /// Cycles around such pieces of rows below each other, where these are a loop.
-const ROWS: f64 = 14.0;
+const ROWS: f64 = 8.0;
 
 /// Cycles that a move takes at least beyond what full registers take: those of the pieces of registers that it puts together. Zero where
 /// lanes stay where they are or become sublanes.
