@@ -115,7 +115,9 @@ impl<'a> Lower<'a> {
         let rows = if table.len() > 2 { own.row_strides()[0] } else { 1 };
         let bytes = rows * own.planes() * self.chip.row_bytes() / packing;
         let compact = merged.planes() * self.chip.row_bytes() / packing;
-        let worth = rows > 1 && bytes >= LEAST && bytes <= 2 * compact && can_be_slabs(bytes, self.chip);
+        // A table of fewer bytes than are taken from it is brought once, where it has room.
+        let brought = own.bytes() < bytes * shape.dims[0] && own.bytes() <= self.plan.residency.largest;
+        let worth = rows > 1 && bytes >= LEAST && bytes <= 2 * compact && can_be_slabs(bytes, self.chip) && !brought;
         if !worth || !rows.is_multiple_of(packing) || shape.dtype.components() != 1 {
             return None;
         }

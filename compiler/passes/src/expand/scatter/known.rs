@@ -67,6 +67,10 @@ pub(super) fn lower(
 /// Where updates lie along each dimension, if that is known, every place within the operand and none named twice.
 fn places(b: &mut Emit, s: &Scatter, dims: &[u64], indices: NodeId, update: NodeId) -> Option<Vec<Along>> {
     let of = b.dims(indices).to_vec();
+    // One window is moved like any other.
+    if (0..of.len()).filter(|&e| e != s.map.vector).all(|e| of[e] == 1) {
+        return None;
+    }
     let mut along: Vec<Along> = vec![Along { offset: 0, step: 1, count: 1, by: None }; dims.len()];
     for (d, &u) in (0..dims.len()).filter(|&d| !s.map.lacks(d)).zip(&s.map.window) {
         along[d].count = b.dims(update)[u];
