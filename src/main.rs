@@ -3,15 +3,12 @@
 //! Exit codes: 0 success, 1 the program failed (a fault, a check), 2 the request was wrong. A closed pipe is success.
 //! A panic is a bug of this program; it is reported as one in a line, without a trace.
 
-#![cfg_attr(all(target_os = "linux", target_env = "gnu", not(test)), no_main)]
 #![cfg_attr(not(test), warn(clippy::wildcard_enum_match_arm))]
 // `output` writes: a panic because nobody reads is no way to end.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod args;
 mod cmd;
-#[cfg(all(target_os = "linux", target_env = "gnu", not(test)))]
-mod entry;
 #[cfg(feature = "evaluator")]
 mod fuzz;
 mod live;
@@ -22,6 +19,7 @@ mod record;
 mod session;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::process::ExitCode;
 use systole_runtime::RuntimeError;
 
 /// A TPU-style accelerator in software: compiles XLA programs for a modeled chip and runs them on it.
@@ -118,11 +116,6 @@ commands! {
     Man man "Writes manual pages" with whole();
 }
 
-#[cfg(any(test, not(all(target_os = "linux", target_env = "gnu"))))]
-fn main() -> std::process::ExitCode {
-    command().into()
-}
-
 /// [`Cli::parse`], but that what describes the flags is left to the end of the process.
 fn parsed() -> Cli {
     let mut command = Cli::command();
@@ -132,8 +125,7 @@ fn parsed() -> Cli {
     cli
 }
 
-/// Does what the command line asks for; the exit code.
-fn command() -> u8 {
+fn main() -> ExitCode {
     memory::recycle();
     memory::expect_use();
     let cli = parsed();
@@ -144,12 +136,12 @@ fn command() -> u8 {
     let work = std::panic::AssertUnwindSafe(|| {
         if matches!(cli.command, Command::Run(_)) { dispatch(cli) } else { session::deep(|| dispatch(cli)) }
     });
-    let Ok(result) = std::panic::catch_unwind(work) else { return 1 };
+    let Ok(result) = std::panic::catch_unwind(work) else { return ExitCode::from(1) };
     match result {
-        Ok(()) => 0,
+        Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             output::say(e.to_string().trim_end());
-            if e.is_request() { 2 } else { 1 }
+            ExitCode::from(if e.is_request() { 2 } else { 1 })
         }
     }
 }
