@@ -122,12 +122,7 @@ pub fn lower(
 /// The operand cut where the start of all slices is the same, with the other starts and their dimension numbers.
 fn cut_where_fixed(b: &mut Emit, x: NodeId, indices: NodeId, g: &Gather) -> (NodeId, NodeId, IndexMap) {
     let Some(f) = fixed::apart(b, &g.map, indices, |_, _| true) else { return (x, indices, g.map.clone()) };
-    let mut cut = whole(b.dims(x));
-    for (d, at) in f.starts {
-        let size = g.slice_sizes[d];
-        cut[d].start = at.clamp(0, (cut[d].limit - size) as i64) as u64;
-        cut[d].limit = cut[d].start + size;
-    }
+    let cut = f.part(b.dims(x), &g.slice_sizes);
     (b.slice(x, &cut), f.indices, f.map)
 }
 

@@ -10,10 +10,10 @@ use super::gather::{Indexed, fixed, index_arrays, linear, own};
 use super::index::as_s32;
 use super::packed;
 use crate::edit::Emit;
-use crate::make::{inverse, one_or_tuple, whole};
+use crate::make::{inverse, one_or_tuple};
 use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Direction, IndexMap, NodeId, Op, Scatter, Shape};
+use systole_hlo::graph::{Direction, IndexMap, NodeId, Op, Scatter, Shape, SliceDim};
 use systole_isa::DType;
 
 /// Windows that are emitted one by one; more make a loop.
@@ -57,7 +57,8 @@ fn scattered(
     let sizes = window_sizes(b, s, updates[0], dims.len());
     let within = |d: usize, at: i64| at >= 0 && at as u64 + sizes[d] <= dims[d];
     if let Some(f) = fixed::apart(b, &s.map, indices, within) {
-        return in_part(b, s, inputs, (f, updates), tile);
+        let cut = f.part(&dims, &sizes);
+        return in_part(b, s, inputs, (f, updates, &cut), tile);
     }
     let (map, indices) = own::batched(b, &s.map, indices, &dims);
     let s = &Scatter { map, ..s.clone() };
@@ -83,20 +84,19 @@ fn in_part(
     b: &mut Emit,
     s: &Scatter,
     inputs: &[NodeId],
-    (f, updates): (fixed::Fixed, &[NodeId]),
+    (f, updates, cut): (fixed::Fixed, &[NodeId], &[SliceDim]),
     tile: (u32, u32),
 ) -> Result<Vec<NodeId>, CompileError> {
-    let dims = b.dims(inputs[0]).to_vec();
-    let sizes = window_sizes(b, s, updates[0], dims.len());
-    let mut cut = whole(&dims);
-    for &(d, at) in &f.starts {
-        (cut[d].start, cut[d].limit) = (at as u64, at as u64 + sizes[d]);
-    }
-    let parts: Vec<NodeId> = inputs.iter().map(|&x| b.slice(x, &cut)).collect();
+    let parts: Vec<NodeId> = inputs.iter().map(|&x| b.slice(x, cut)).collect();
     let s = &Scatter { map: f.map, ..s.clone() };
     let done = scattered(b, s, &parts, (f.indices, updates), tile)?;
+    Ok(put_back(b, inputs, &done, cut))
+}
+
+/// The operands with these in the part of them that was cut.
+fn put_back(b: &mut Emit, inputs: &[NodeId], parts: &[NodeId], cut: &[SliceDim]) -> Vec<NodeId> {
     let starts: Vec<NodeId> = cut.iter().map(|c| b.index(c.start as i64)).collect();
-    Ok(inputs.iter().zip(done).map(|(&x, part)| b.dynamic_update_slice(x, part, &starts)).collect())
+    inputs.iter().zip(parts).map(|(&x, &part)| b.dynamic_update_slice(x, part, &starts)).collect()
 }
 
 /// Sizes of a window in the operand's dimensions.

@@ -6,7 +6,8 @@
 use super::known::{MOST_NODES, Places};
 use super::own::column;
 use crate::edit::Emit;
-use systole_hlo::graph::{IndexMap, NodeId};
+use crate::make::whole;
+use systole_hlo::graph::{IndexMap, NodeId, SliceDim};
 
 /// Starts that are known apart from those that are not.
 pub struct Fixed {
@@ -16,6 +17,18 @@ pub struct Fixed {
     pub map: IndexMap,
     /// The other starts.
     pub indices: NodeId,
+}
+
+impl Fixed {
+    /// The part of an operand of `dims` that the known starts name, of slices of `sizes`: one that would reach beyond the end is moved back.
+    pub fn part(&self, dims: &[u64], sizes: &[u64]) -> Vec<SliceDim> {
+        let mut cut = whole(dims);
+        for &(d, at) in &self.starts {
+            cut[d].start = at.clamp(0, (dims[d] - sizes[d]) as i64) as u64;
+            cut[d].limit = cut[d].start + sizes[d];
+        }
+        cut
+    }
 }
 
 /// The starts that are one number each, and the rest, where there are both and `fits` holds for all of the former.

@@ -5,6 +5,7 @@
 
 use super::super::gather::known::{MOST_NODES, Places};
 use super::super::gather::own::column;
+use super::{put_back, window_sizes};
 use crate::edit::Emit;
 use crate::make::whole;
 use systole_hlo::error::CompileError;
@@ -55,13 +56,9 @@ pub(super) fn lower(
     let spread: Vec<NodeId> = updates.iter().map(|&u| spread(b, s, (u, indices), &along, &to)).collect();
     let combined = b.apply(s.body, &[&boxes[..], &spread].concat(), &to)?;
     let hit = hits(b, &along, &to);
-    let starts: Vec<NodeId> = cut.iter().map(|c| b.index(c.start as i64)).collect();
-    let mut done = Vec::new();
-    for ((&x, &part), &new) in inputs.iter().zip(&boxes).zip(&combined) {
-        let part = hit.map_or(new, |hit| b.select(hit, new, part));
-        done.push(if to == dims { part } else { b.dynamic_update_slice(x, part, &starts) });
-    }
-    Ok(Some(done))
+    let parts = boxes.iter().zip(&combined).map(|(&part, &new)| hit.map_or(new, |hit| b.select(hit, new, part)));
+    let parts: Vec<NodeId> = parts.collect();
+    Ok(Some(if to == dims { parts } else { put_back(b, inputs, &parts, &cut) }))
 }
 
 /// Where updates lie along each dimension, if that is known, every place within the operand and none named twice.
@@ -71,10 +68,8 @@ fn places(b: &mut Emit, s: &Scatter, dims: &[u64], indices: NodeId, update: Node
     if (0..of.len()).filter(|&e| e != s.map.vector).all(|e| of[e] == 1) {
         return None;
     }
-    let mut along: Vec<Along> = vec![Along { offset: 0, step: 1, count: 1, by: None }; dims.len()];
-    for (d, &u) in (0..dims.len()).filter(|&d| !s.map.lacks(d)).zip(&s.map.window) {
-        along[d].count = b.dims(update)[u];
-    }
+    let sizes = window_sizes(b, s, update, dims.len());
+    let mut along: Vec<Along> = sizes.into_iter().map(|count| Along { offset: 0, step: 1, count, by: None }).collect();
     for (&d, &e) in s.map.batching.iter().zip(&s.map.indices_batching) {
         along[d] = Along { count: of[e], by: Some(e), ..along[d] };
     }
