@@ -334,6 +334,11 @@ impl Observer for Watch<'_, '_> {
         true
     }
 
+    fn wants_operations(&self) -> bool {
+        // Operations are many, looks are few.
+        self.live.due() || self.live.control.lock().paused
+    }
+
     fn sample_interval(&self) -> Option<u64> {
         self.seen().recorder.sample_interval()
     }
@@ -342,8 +347,7 @@ impl Observer for Watch<'_, '_> {
         let mut s = self.seen();
         (s.cycle, s.bundles, s.traffic) = (sample.cycle, sample.bundles, sample.traffic);
         s.units = sample.units.to_vec();
-        // Operations are many, looks are few.
-        if self.live.due() || self.live.control.lock().paused {
+        if !sample.ops.is_empty() {
             s.ops = sample.ops.to_vec();
         }
         s.recorder.sample(sample);

@@ -98,7 +98,8 @@ pub struct Sample<'a> {
     /// Debug op that runs (`u32::MAX`: none).
     pub op: u32,
     pub units: &'a [UnitCounters],
-    /// Operations so far, those that have not run too; the cycles of the one that runs are those up to its last entry.
+    /// Operations so far, those that have not run too; the cycles of the one that runs are those up to its last entry. None where
+    /// [`Observer::wants_operations`] says no.
     pub ops: &'a [OpProfile],
     /// Of the transfers started so far.
     pub traffic: Traffic,
@@ -125,6 +126,10 @@ pub trait Observer: Send {
     /// every sample; [`Observer::progress`] is called after each.
     fn sample_interval(&self) -> Option<u64> {
         None
+    }
+    /// Whether the sample that is about to be taken is to tell of operations.
+    fn wants_operations(&self) -> bool {
+        false
     }
     /// Counters at a cycle, in modes with timing.
     fn sample(&mut self, _sample: &Sample<'_>) {}

@@ -204,6 +204,10 @@ impl Observer for Answering<'_> {
         self.inner.wants_events()
     }
 
+    fn wants_operations(&self) -> bool {
+        self.inner.wants_operations()
+    }
+
     fn sample_interval(&self) -> Option<u64> {
         self.inner.sample_interval()
     }

@@ -245,6 +245,10 @@ impl Observer for Recorder<'_> {
         self.level == Level::Bundles || self.inner.wants_bundles()
     }
 
+    fn wants_operations(&self) -> bool {
+        self.inner.wants_operations()
+    }
+
     fn sample_interval(&self) -> Option<u64> {
         Some(self.interval)
     }

@@ -15,7 +15,7 @@ use crate::fault::{Fault, FaultKind, Issued, Origin};
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
 use crate::options::{Mode, Observer, RunOptions, Sample};
-use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS, Totals};
+use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS, Totals, UnitCounters};
 use crate::unit::dma::{Blame, DmaTiming, Due, RaceChecker, Semaphores};
 use crate::unit::mxu::MxuTiming;
 use crate::unit::scalar;
@@ -86,6 +86,8 @@ pub(crate) struct Core<'a> {
     pub(super) skipper: Option<Skipper>,
     sample_interval: u64,
     pub(super) next_sample: u64,
+    /// Counters of the last sample.
+    sampled: Vec<UnitCounters>,
     pub(super) pc: u32,
     pub(super) now: u64,
     /// What passes between this device and others; none where it runs alone.
@@ -172,6 +174,7 @@ impl<'a> Core<'a> {
             skipper: None,
             sample_interval: interval,
             next_sample: interval,
+            sampled: Vec::new(),
             pc: 0,
             now: launch,
             remote: None,
@@ -256,18 +259,18 @@ impl<'a> Core<'a> {
         Ok(())
     }
 
-    /// Gives the observer the counters after the last issue.
-    pub(super) fn sample(&mut self) -> Step<()> {
+    /// Gives the observer the counters after the last issue, those of operations too if it wants them.
+    pub(super) fn sample(&mut self, operations: bool) -> Step<()> {
         let cycle = self.now + 1;
         // A row of bundles that goes on counts too.
         self.stats.begin(self.pc);
         let slots = SLOTS.map(|s| self.l.chip.slots(s));
         let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
-        let units = self.stats.sample(cycle, &parts);
+        self.stats.sample(cycle, &parts, &mut self.sampled);
         let s = &self.stats;
-        let sample = Sample { cycle, bundles: s.bundles, op: s.op(), units: &units, ops: s.ops(), traffic: s.moved };
-        self.observer.sample(&sample);
-        let bundles = sample.bundles;
+        let ops = if operations { s.ops() } else { &[] };
+        let (units, bundles) = (&self.sampled[..], s.bundles);
+        self.observer.sample(&Sample { cycle, bundles, op: s.op(), units, ops, traffic: s.moved });
         self.sample_interval = self.observer.sample_interval().map_or(u64::MAX, |n| n.max(1));
         self.next_sample = self.now.saturating_add(self.sample_interval);
         if self.observer.progress(cycle, bundles) { Ok(()) } else { Err(FaultKind::Interrupted) }
@@ -336,7 +339,7 @@ impl<'a> Core<'a> {
                 self.back_edge(from, None);
             }
             if TIMING && self.now >= self.next_sample {
-                self.sample()?;
+                self.sample(self.observer.wants_operations())?;
             }
             self.within_limits(&mut budget)?;
         }

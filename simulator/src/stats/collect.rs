@@ -1,5 +1,6 @@
 //! Gathers counters during a run and turns them into a [`RunResult`].
 
+mod live;
 mod replayed;
 
 use super::activity::{Instructions, Issued, Runs};
@@ -8,6 +9,7 @@ use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, Traffic, UNIT
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::{DmaTiming, WayParts};
 use crate::unit::mxu::MxuTiming;
+use live::{ISSUE, Live, SlotTotals, places};
 use replayed::{Own, Replayed};
 use std::sync::Arc;
 use systole_isa::Slot;
@@ -37,24 +39,6 @@ pub(crate) struct Collector {
     live: Option<Box<Live>>,
     /// Whose replays are added, but for their runs.
     replayed: Option<usize>,
-}
-
-/// Counters of the slot units that are kept while the program runs, for samples: O(1) for a run of bundles.
-#[derive(Debug)]
-struct Live {
-    /// Sums over the bundles before each: cycles busy and instructions, by unit; modulo 2^32.
-    before: Vec<[u32; 2 * SLOT_UNITS]>,
-    units: Vec<u32>,
-    now: SlotTotals,
-}
-
-/// Cycles of the slot units.
-#[derive(Clone, Debug, Default)]
-struct SlotTotals {
-    /// Cycles in which instructions of each unit issue (or, where they take longer, keep it), and instructions.
-    sums: [u64; 2 * SLOT_UNITS],
-    stall: [[u64; CAUSES]; SLOT_UNITS],
-    issue: [u64; CAUSES],
 }
 
 /// What a journal holds: what happened to the counters that are kept by bundle.
@@ -189,10 +173,15 @@ impl Collector {
     /// A bundle waited `cycles`, which its operation's counters have.
     #[inline(always)]
     pub fn waited(&mut self, bundle: usize, cause: Cause, cycles: u64) {
-        self.waits.add(bundle, cause, cycles);
         if let Some(l) = &mut self.live {
             l.stall(bundle, cause, cycles);
         }
+        self.bundle_waited(bundle, cause, cycles);
+    }
+
+    /// [`Collector::waited`], of which samples know.
+    pub fn bundle_waited(&mut self, bundle: usize, cause: Cause, cycles: u64) {
+        self.waits.add(bundle, cause, cycles);
         if let Some(j) = &mut self.journal {
             j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
         }
@@ -256,7 +245,6 @@ impl Collector {
             l.now.sums.iter_mut().zip(before.live.sums).for_each(|(a, b)| grow(a, b));
             let stalls = l.now.stall.iter_mut().flatten().zip(before.live.stall.iter().flatten());
             stalls.for_each(|(a, b)| grow(a, *b));
-            l.now.issue.iter_mut().zip(before.live.issue).for_each(|(a, b)| grow(a, b));
         }
         for e in journal {
             match *e {
@@ -369,7 +357,7 @@ impl Collector {
             o.activity = *a;
         }
         let executions = Arc::clone(&totals.issued.executions);
-        let units = if timed { self.units(self.slot_totals(totals, &parts), cycles, &parts) } else { Vec::new() };
+        let units = if timed { self.units(&self.slot_totals(totals, &parts), cycles, &parts) } else { Vec::new() };
         let slots = if timed { totals.taken } else { SlotCycles::default() };
         // They are large: only where each goes is sorted.
         let mut order: Vec<&OpProfile> = self.ops.iter().filter(|o| o.entries > 0).collect();
@@ -392,28 +380,6 @@ impl Collector {
         }
     }
 
-    /// Keeps counters for samples from now on: called before the first bundle.
-    pub fn watch(&mut self, parts: &Parts<'_>) {
-        let mut before = vec![[0u32; 2 * SLOT_UNITS]; parts.code.heads.len() + 1];
-        for b in 0..parts.code.heads.len() {
-            before[b + 1] = parts.of_bundle(parts.code.activity.instructions(b)).map(u32::from);
-        }
-        for (bundle, unit, cycles) in parts.kept() {
-            before[bundle + 1][unit] += cycles as u32;
-        }
-        for b in 0..parts.code.heads.len() {
-            let sum = before[b];
-            before[b + 1].iter_mut().zip(sum).for_each(|(a, s)| *a = a.wrapping_add(s));
-        }
-        let units = parts.code.heads.iter().map(|h| h.units).collect();
-        self.live = Some(Box::new(Live { before, units, now: SlotTotals::default() }));
-    }
-
-    /// Counters after `cycles`, of which the last ended in a jump; of a collector that [`Collector::watch`]es.
-    pub fn sample(&self, cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
-        self.units(self.live.as_ref().map(|l| l.now.clone()).unwrap_or_default(), cycles, parts)
-    }
-
     /// Cycles of the slot units, and what they waited.
     fn slot_totals(&self, totals: &Totals, parts: &Parts<'_>) -> SlotTotals {
         let mut t = SlotTotals { sums: totals.sums, ..SlotTotals::default() };
@@ -421,19 +387,30 @@ impl Collector {
             if totals.issued.executions[bundle] == 0 {
                 return;
             }
-            let mut units = parts.code.heads[bundle].units & ((1 << SLOT_UNITS) - 1);
-            while units != 0 {
-                t.stall[units.trailing_zeros() as usize][cause as usize] += cycles;
-                units &= units - 1;
+            for place in places(parts.code.heads[bundle].units) {
+                t.stall[place][cause as usize] += cycles;
             }
-            t.issue[cause as usize] += cycles;
         });
         t
     }
 
-    fn units(&self, totals: SlotTotals, cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
+    fn units(&self, totals: &SlotTotals, cycles: u64, parts: &Parts<'_>) -> Vec<UnitCounters> {
+        let mut units = Vec::new();
+        self.put_units(totals, cycles, parts, &mut units);
+        units
+    }
+
+    /// Counters of all units, in place of others; names that are there stay.
+    fn put_units(&self, totals: &SlotTotals, cycles: u64, parts: &Parts<'_>, units: &mut Vec<UnitCounters>) {
         let code = parts.code;
-        let counters = |unit: &str, useful: f64, busy: u64, stall: [u64; CAUSES]| {
+        if units.is_empty() {
+            let named = UNIT_TABLE.iter().map(|row| row.0.to_string());
+            let named = named.chain((0..parts.mxus.len()).map(|u| format!("mxu{u}")));
+            units.extend(named.map(|unit| UnitCounters { unit, ..UnitCounters::default() }));
+        }
+        let mut places = units.iter_mut();
+        let mut put = |useful: f64, busy: u64, stall: [u64; CAUSES]| {
+            let Some(of) = places.next() else { return };
             let mut left = cycles.saturating_sub(busy);
             // A stall that overlaps several runs of rows may be counted too long; never beyond the total.
             let stall = stall.map(|s| {
@@ -441,11 +418,10 @@ impl Collector {
                 left -= s;
                 s
             });
-            let busy = busy.min(cycles);
-            UnitCounters { core: 0, unit: unit.to_string(), useful: useful.min(busy as f64), busy, stall, idle: left }
+            (of.busy, of.stall, of.idle) = (busy.min(cycles), stall, left);
+            of.useful = useful.min(of.busy as f64);
         };
-        let mut out = Vec::new();
-        for (unit, row) in UNIT_TABLE.iter().enumerate().take(SLOT_UNITS) {
+        for unit in 0..SLOT_UNITS {
             let group = SLOTS[unit] as usize;
             let (mut busy, mut stall, work) = (totals.sums[unit], totals.stall[unit], totals.sums[SLOT_UNITS + unit]);
             if code.long[group] {
@@ -453,19 +429,17 @@ impl Collector {
                 stall.iter_mut().zip(self.group_overlap[group]).for_each(|(s, o)| *s = s.saturating_sub(o));
             }
             let useful = (work as f64 / parts.slots[unit].max(1) as f64).min(busy as f64);
-            out.push(counters(row.0, useful, busy, stall));
+            put(useful, busy, stall);
         }
         let busy = parts.dma.busy.min(cycles);
-        let rate = parts.dma.served().min(busy as f64);
-        out.push(counters(UNIT_TABLE[6].0, rate, busy, [0; CAUSES]));
-        out.push(counters(UNIT_TABLE[7].0, self.bundles as f64, self.bundles, totals.issue));
+        put(parts.dma.served().min(busy as f64), busy, [0; CAUSES]);
+        put(self.bundles as f64, self.bundles, totals.stall[ISSUE]);
         for (u, m) in parts.mxus.iter().enumerate() {
             let all = &self.mxu_stall[self.mxu_stall.len() - 1];
             let used = code.mxus_used >> u & 1 == 1;
             let stall = std::array::from_fn(|c| if used { self.mxu_stall[u][c] + all[c] } else { 0 });
-            out.push(counters(&format!("mxu{u}"), m.busy() as f64, m.busy(), stall));
+            put(m.busy() as f64, m.busy(), stall);
         }
-        out
     }
 }
 
@@ -548,24 +522,6 @@ impl Parts<'_> {
             out[unit] = (counted && issues) as u8;
         }
         out
-    }
-}
-
-impl Live {
-    /// Bundles `first..=last` issued so many times.
-    #[inline]
-    fn run(&mut self, first: u32, last: u32, times: u64) {
-        let (a, b) = (&self.before[first as usize], &self.before[last as usize + 1]);
-        for ((sum, a), b) in self.now.sums.iter_mut().zip(a).zip(b) {
-            *sum += u64::from(b.wrapping_sub(*a)) * times;
-        }
-    }
-
-    fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
-        self.now.issue[cause as usize] += cycles;
-        for unit in (0..SLOT_UNITS).filter(|u| self.units[bundle] >> u & 1 == 1) {
-            self.now.stall[unit][cause as usize] += cycles;
-        }
     }
 }
 

@@ -71,7 +71,7 @@ pub const UNIT_TABLE: [(&str, &str, &str); 8] = [
 ];
 
 /// Cycles of one unit.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct UnitCounters {
     /// Its core, among those of the device.
     pub core: u32,

@@ -131,7 +131,7 @@ impl Core<'_> {
                 None => table.stalls.push((cause, cycles)),
             }
         }
-        recorder.put(&mut table.details);
+        recorder.put(&mut table.details, &self.stats);
         if self.stats.group_busy != group_busy {
             for (group, (after, before)) in self.stats.group_busy.iter().zip(group_busy).enumerate() {
                 if *after != before {
@@ -161,6 +161,7 @@ impl Core<'_> {
             stalls: stalls as u32,
             nstalls: (table.stalls.len() - stalls) as u32,
             pending: 0,
+            shown: 0,
         };
         Ok((taken, table.add(t)))
     }

@@ -27,8 +27,9 @@ pub(super) struct Link {
     /// The link that follows where its branch is not taken, and where it is.
     next: [u32; 2],
     pub asks: Asks,
-    /// Replays that its transition does not know yet.
+    /// Replays that its transition does not know yet, and others of which samples told.
     pending: u64,
+    shown: u64,
     pub first: u32,
     pub last: u32,
     /// Cycles and bundles.
@@ -139,8 +140,9 @@ impl Asks {
 pub(super) struct Links {
     all: Vec<Link>,
     ops: Vec<Op>,
-    /// Those with pending replays, and whose they are: an operation in its place.
+    /// Those with pending replays, those with some that were shown, and whose they are: an operation in its place.
     dirty: Vec<u32>,
+    shown: Vec<u32>,
     pub op: usize,
     pub laps: Laps,
 }
@@ -167,6 +169,20 @@ impl Links {
             self.dirty.push(link);
         }
         *pending += times;
+    }
+
+    /// Tells of what is pending, which is shown then.
+    pub fn show(&mut self, mut tell: impl FnMut(&Link, u64)) {
+        self.add_laps();
+        for at in self.dirty.drain(..) {
+            let link = &mut self.all[at as usize];
+            let times = std::mem::take(&mut link.pending);
+            if link.shown == 0 {
+                self.shown.push(at);
+            }
+            link.shown += times;
+            tell(link, times);
+        }
     }
 
     pub fn clear(&mut self) {
@@ -201,6 +217,7 @@ impl Table {
             next: [NONE; 2],
             asks: Asks::of(branch),
             pending: 0,
+            shown: 0,
             first: p.first,
             last: p.last,
             duration: t.duration,
@@ -234,9 +251,15 @@ impl Table {
     pub(super) fn unlink(&mut self, stats: &mut Collector) {
         let Table { links, pieces, log, .. } = self;
         links.add_laps();
+        for at in links.shown.drain(..) {
+            if links.all[at as usize].pending == 0 {
+                links.dirty.push(at);
+            }
+        }
         for &link in &links.dirty {
             let link = &links.all[link as usize];
-            pieces[link.piece as usize].credit += i64::from(link.last - link.first) * link.pending as i64;
+            pieces[link.piece as usize].credit +=
+                i64::from(link.last - link.first) * (link.pending + link.shown) as i64;
         }
         let Some(log) = log else { return self.count_links(stats) };
         for link in links.dirty.drain(..) {
@@ -246,17 +269,20 @@ impl Table {
 
     /// What is pending at links is so at their transitions, and counted for its operation.
     pub(super) fn count_links(&mut self, stats: &mut Collector) {
-        let Table { links, transitions, pieces, stalls, dirty, .. } = self;
+        let Table { links, transitions, stalls, dirty, shown, .. } = self;
         for link in links.dirty.drain(..) {
             let link = &mut links.all[link as usize];
-            let times = std::mem::take(&mut link.pending);
+            let (pending, known) = (std::mem::take(&mut link.pending), std::mem::take(&mut link.shown));
             let t = &mut transitions[link.id as usize];
-            if t.pending == 0 {
-                dirty.push(link.id);
+            for (list, sum, more) in [(&mut *dirty, &mut t.pending, pending), (&mut *shown, &mut t.shown, known)] {
+                if *sum == 0 && more > 0 {
+                    list.push(link.id);
+                }
+                *sum += more;
             }
-            t.pending += times;
-            let p = &pieces[t.piece as usize];
-            stats.replayed(links.op, (p.first, p.last), times);
+            let times = pending + known;
+            stats.live_run(link.first, link.last, pending);
+            stats.replayed(links.op, (link.first, link.last), times);
             for &(cause, cycles) in &stalls[t.stalls as usize..][..t.nstalls as usize] {
                 stats.replayed_stall(links.op, cause, u64::from(cycles) * times);
             }

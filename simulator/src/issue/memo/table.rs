@@ -9,6 +9,7 @@ use crate::stats::{Cause, Collector};
 use crate::unit::mxu::MxuTiming;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::hash_map::Entry;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -86,8 +87,9 @@ pub(super) struct Transition {
     pub offsets: u32,
     pub stalls: u32,
     pub nstalls: u32,
-    /// Replays that the counters do not know yet.
+    /// Replays that the counters do not know yet, and others of which those of units alone know: what samples tell of.
     pub pending: u64,
+    pub shown: u64,
     /// Its link.
     pub link: u32,
 }
@@ -100,8 +102,10 @@ pub(super) struct Details {
     overlaps: Vec<(u8, Cause, u32)>,
     pub group_busy: Vec<(u8, i64)>,
     pub streamed: Vec<(u8, u64)>,
+    /// The waits as samples count them: none where none are taken.
+    live: Vec<(u8, Cause, u32)>,
     /// By transition, where its part of each list ends.
-    ends: Vec<[u32; 5]>,
+    ends: Vec<[u32; 6]>,
 }
 
 impl Details {
@@ -117,19 +121,21 @@ impl Details {
 
     /// Ends the part of a transition.
     fn end(&mut self) {
-        let streamed = self.streamed.len();
-        let lists = [self.waits.len(), self.mxu_stalls.len(), self.overlaps.len(), self.group_busy.len(), streamed];
-        self.ends.push(lists.map(|n| n as u32));
+        let stalls = [self.waits.len(), self.mxu_stalls.len(), self.overlaps.len(), self.live.len()];
+        let [waits, mxu_stalls, overlaps, live] = stalls.map(|n| n as u32);
+        let [group_busy, streamed] = [self.group_busy.len(), self.streamed.len()].map(|n| n as u32);
+        self.ends.push([waits, mxu_stalls, overlaps, group_busy, streamed, live]);
     }
 
     /// Drops what belongs to no transition.
     fn drop_open(&mut self) {
-        let ends = self.ends.last().map_or([0; 5], |e| e.map(|n| n as usize));
+        let ends = self.ends.last().map_or([0; 6], |e| e.map(|n| n as usize));
         self.waits.truncate(ends[0]);
         self.mxu_stalls.truncate(ends[1]);
         self.overlaps.truncate(ends[2]);
         self.group_busy.truncate(ends[3]);
         self.streamed.truncate(ends[4]);
+        self.live.truncate(ends[5]);
     }
 
     fn clear(&mut self) {
@@ -137,14 +143,24 @@ impl Details {
         self.drop_open();
     }
 
-    /// Adds a transition's part to the counters so many times.
-    fn settle(&self, id: u32, times: u64, stats: &mut Collector, mxus: &mut [MxuTiming]) {
-        let first = if id == 0 { [0; 5] } else { self.ends[id as usize - 1] };
+    /// Where a transition's part of each list is.
+    #[inline(always)]
+    fn ranges(&self, id: u32) -> impl Fn(usize) -> Range<usize> + use<> {
+        let first = if id == 0 { [0; 6] } else { self.ends[id as usize - 1] };
         let end = self.ends[id as usize];
-        let range = |i: usize| first[i] as usize..end[i] as usize;
-        for &(bundle, cause, cycles) in &self.waits[range(0)] {
-            stats.waited(bundle as usize, cause, cycles as u64 * times);
+        move |i: usize| first[i] as usize..end[i] as usize
+    }
+
+    /// Adds a transition's part to the counters of bundles so many times.
+    fn settle_bundles(&self, id: u32, times: u64, stats: &mut Collector) {
+        for &(bundle, cause, cycles) in &self.waits[self.ranges(id)(0)] {
+            stats.bundle_waited(bundle as usize, cause, cycles as u64 * times);
         }
+    }
+
+    /// Adds a transition's part to the counters of units so many times.
+    fn settle_units(&self, id: u32, times: u64, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+        let range = self.ranges(id);
         for &(unit, cause, cycles) in &self.mxu_stalls[range(1)] {
             match unit {
                 ALL => stats.mxus_stall(cause, cycles as u64 * times),
@@ -159,6 +175,9 @@ impl Details {
         }
         for &(unit, sixteenths) in &self.streamed[range(4)] {
             *mxus[unit as usize].busy16_mut() += sixteenths * times;
+        }
+        for &(place, cause, cycles) in &self.live[range(5)] {
+            stats.live_stall(place, cause, cycles as u64 * times);
         }
     }
 }
@@ -180,20 +199,22 @@ impl Recorder {
     }
 
     /// Appends what was recorded, sums by place and cause where the order does not matter.
-    pub(super) fn put(&self, details: &mut Details) {
-        fn sums(list: &[(u8, Cause, u32)], out: &mut Vec<(u8, Cause, u32)>) {
-            let first = out.len();
-            for &(place, cause, cycles) in list {
-                match out[first..].iter_mut().rev().find(|o| o.0 == place && o.1 == cause) {
-                    Some(o) => o.2 += cycles,
-                    None => out.push((place, cause, cycles)),
-                }
+    pub(super) fn put(&self, details: &mut Details, stats: &Collector) {
+        fn sum(out: &mut Vec<(u8, Cause, u32)>, first: usize, (place, cause, cycles): (u8, Cause, u32)) {
+            match out[first..].iter_mut().rev().find(|o| o.0 == place && o.1 == cause) {
+                Some(o) => o.2 += cycles,
+                None => out.push((place, cause, cycles)),
             }
         }
         details.drop_open();
         details.waits.extend_from_slice(&self.waits);
-        sums(&self.mxu_stalls, &mut details.mxu_stalls);
-        sums(&self.overlaps, &mut details.overlaps);
+        let Details { mxu_stalls, overlaps, live, .. } = details;
+        for (list, out) in [(&self.mxu_stalls, mxu_stalls), (&self.overlaps, overlaps)] {
+            let first = out.len();
+            list.iter().for_each(|&stall| sum(out, first, stall));
+        }
+        let first = live.len();
+        stats.live_stalls(&self.waits, |place, cause, cycles| sum(live, first, (place, cause, cycles)));
     }
 }
 
@@ -224,8 +245,9 @@ pub(crate) struct Table {
     pub(super) offsets: Vec<u32>,
     pub(super) stalls: Vec<(Cause, u32)>,
     pub(super) details: Details,
-    /// Transitions with pending replays.
+    /// Transitions with pending replays, and with some that were shown.
     pub(super) dirty: Vec<u32>,
+    pub(super) shown: Vec<u32>,
     /// Where the core that goes on writes down what it replays, if it does; how many cores' logs name what is known here.
     pub(super) log: Option<Log>,
     pub(super) logs: u32,
@@ -275,6 +297,7 @@ impl Table {
             stalls: Vec::with_capacity(room(FIRST_TRANSITIONS)),
             details: Details::with_capacity(room(FIRST_TRANSITIONS)),
             dirty: Vec::new(),
+            shown: Vec::new(),
             log: None,
             logs: 0,
             places: Places::default(),
@@ -369,11 +392,15 @@ impl Table {
         self.words.len() > MOST_WORDS / 2 || self.transitions.len().max(self.firsts.len()) > MOST_TRANSITIONS / 2
     }
 
-    /// All pending replays, of which none is a link's, happened so many times more.
+    /// All pending replays, of which none is a link's, happened so many times more; so did what the counters know.
     pub(in super::super) fn repeat(&mut self, times: u64) {
         for &id in &self.dirty {
             let pending = &mut self.transitions[id as usize].pending;
             *pending += *pending * times;
+        }
+        for &id in &self.shown {
+            let shown = &mut self.transitions[id as usize].shown;
+            *shown += *shown * times;
         }
     }
 
@@ -398,7 +425,30 @@ impl Table {
     pub(super) fn count(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
         for id in self.dirty.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].pending);
-            self.details.settle(id, times, stats, mxus);
+            self.details.settle_bundles(id, times, stats);
+            self.details.settle_units(id, times, stats, mxus);
+        }
+        for id in self.shown.drain(..) {
+            let times = std::mem::take(&mut self.transitions[id as usize].shown);
+            self.details.settle_bundles(id, times, stats);
+        }
+    }
+
+    /// Adds pending replays to the counters that samples tell of; those of bundles and operations wait.
+    pub(super) fn show(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+        let Table { links, transitions, details, dirty, shown, .. } = self;
+        links.show(|link, times| {
+            stats.live_run(link.first, link.last, times);
+            details.settle_units(link.id, times, stats, mxus);
+        });
+        for id in dirty.drain(..) {
+            let t = &mut transitions[id as usize];
+            let times = std::mem::take(&mut t.pending);
+            if t.shown == 0 {
+                shown.push(id);
+            }
+            t.shown += times;
+            details.settle_units(id, times, stats, mxus);
         }
     }
 

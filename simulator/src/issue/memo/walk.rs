@@ -134,8 +134,13 @@ impl Core<'_> {
                 }
             }
             if self.now >= self.next_sample {
-                table.settle(&mut self.stats, &mut self.mxus);
-                self.sample()?;
+                let operations = self.observer.wants_operations();
+                if operations {
+                    table.settle(&mut self.stats, &mut self.mxus);
+                } else {
+                    table.show(&mut self.stats, &mut self.mxus);
+                }
+                self.sample(operations)?;
             }
             self.within_limits(&mut budget)?;
         }

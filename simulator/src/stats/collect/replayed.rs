@@ -53,13 +53,10 @@ impl Totals {
 }
 
 impl Collector {
-    /// Bundles `first..=last` issued in a row `times` times for the operation of a place.
+    /// Bundles `first..=last` issued in a row `times` times for the operation of a place; [`Collector::live_run`] is apart.
     pub fn replayed(&mut self, op: usize, (first, last): (u32, u32), times: u64) {
         debug_assert!(self.journal.is_none(), "nothing is replayed by links while a journal is kept");
         self.runs.add(op as u32, first, last, times);
-        if let Some(l) = &mut self.live {
-            l.run(first, last, times);
-        }
     }
 
     /// The operation of a place waited `cycles`.
