@@ -51,7 +51,7 @@ pub(in super::super) fn gather(t: &Tensor, indices: &Tensor, g: &Gather) -> Resu
     if slice.len() != t.rank() || slice.iter().zip(&t.dims).any(|(s, d)| s > d) {
         return Err(malformed(format!("slices of {slice:?} from {:?}", t.dims)));
     }
-    let kept = others(t.rank(), [&g.map.collapsed, &g.map.batching]);
+    let kept = others(t.rank(), [&g.map.collapsed, &g.map.batching.operand]);
     let rank = g.map.window.len() + indices.dims.len();
     let batch_dims = others(rank, [&g.map.window, &[]]);
     let mut dims = vec![0; rank];
@@ -73,7 +73,7 @@ pub(in super::super) fn gather(t: &Tensor, indices: &Tensor, g: &Gather) -> Resu
         for (k, &d) in g.map.start.iter().enumerate() {
             from += indices.get(place, k).clamp(0, (t.dims[d] - slice[d]) as i64) as isize * own[d];
         }
-        for (&d, &s) in g.map.batching.iter().zip(&g.map.indices_batching) {
+        for (d, s) in g.map.batching.pairs() {
             from += indices.coordinate(place, s) as isize * own[d];
         }
         let to: usize = batch_dims.iter().zip(place).map(|(&b, &i)| i * out_strides[b]).sum();
@@ -96,7 +96,7 @@ pub(in super::super) fn scatter(m: &mut Machine, args: &[&Tensor], s: &Scatter) 
     let update_dims = &updates[0].dims;
     let update_strides = strides(update_dims);
     let scatter_dims = others(update_dims.len(), [&s.map.window, &[]]);
-    let kept = others(first.rank(), [&s.map.collapsed, &s.map.batching]);
+    let kept = others(first.rank(), [&s.map.collapsed, &s.map.batching.operand]);
     let window: Vec<usize> = s.map.window.iter().map(|&d| update_dims[d]).collect();
     let own = strides(&first.dims);
     if updates[0].elements() == 0 {
@@ -141,7 +141,7 @@ fn window_base(
     for (k, &d) in s.map.start.iter().enumerate() {
         base[d] = indices.get(place, k);
     }
-    for (&d, &i) in s.map.batching.iter().zip(&s.map.indices_batching) {
+    for (d, i) in s.map.batching.pairs() {
         base[d] = indices.coordinate(place, i) as i64;
     }
     let mut extent = vec![1i64; dims.len()];

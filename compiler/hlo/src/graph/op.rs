@@ -209,11 +209,34 @@ pub struct IndexMap {
     pub collapsed: Vec<usize>,
     /// The operand's dimension that each element of an index vector is a place along.
     pub start: Vec<usize>,
-    /// Dimensions of the operand that windows do not have either, and those of the indices whose place is the place along them.
-    pub batching: Vec<usize>,
-    pub indices_batching: Vec<usize>,
+    /// Dimensions of the operand that windows do not have either: the place along them is that along dimensions of the indices.
+    pub batching: Batching,
     /// The dimension of the indices that index vectors lie along; their rank if each element is one.
     pub vector: usize,
+}
+
+/// Dimensions that an operand and indices have in common, in the same order of both.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Batching {
+    pub operand: Vec<usize>,
+    pub indices: Vec<usize>,
+}
+
+impl Batching {
+    /// Each dimension of the operand with that of the indices.
+    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.operand.iter().copied().zip(self.indices.iter().copied())
+    }
+
+    /// The operand's dimension that goes with a dimension of the indices.
+    pub fn along(&self, indices: usize) -> Option<usize> {
+        self.pairs().find(|p| p.1 == indices).map(|p| p.0)
+    }
+
+    /// Whether all windows are chosen in the whole operand.
+    pub fn is_empty(&self) -> bool {
+        self.operand.is_empty()
+    }
 }
 
 impl IndexMap {
@@ -244,20 +267,19 @@ impl IndexMap {
         vector: usize,
         mut list: impl FnMut(&str) -> Result<Vec<usize>, E>,
     ) -> Result<IndexMap, E> {
-        let [window, collapsed, start, batching, indices_batching] = names;
+        let [window, collapsed, start, operand, indices] = names;
         Ok(IndexMap {
             window: list(window)?,
             collapsed: list(collapsed)?,
             start: list(start)?,
-            batching: list(batching)?,
-            indices_batching: list(indices_batching)?,
+            batching: Batching { operand: list(operand)?, indices: list(indices)? },
             vector,
         })
     }
 
     /// The lists in order.
     pub fn lists(&self) -> [&[usize]; 5] {
-        [&self.window, &self.collapsed, &self.start, &self.batching, &self.indices_batching]
+        [&self.window, &self.collapsed, &self.start, &self.batching.operand, &self.batching.indices]
     }
 
     /// Whole rows of an operand `[R, W..]`, with so many dimensions, by indices `[n]`.
@@ -267,7 +289,7 @@ impl IndexMap {
 
     /// Whether windows lack a dimension of the operand.
     pub fn lacks(&self, d: usize) -> bool {
-        self.collapsed.contains(&d) || self.batching.contains(&d)
+        self.collapsed.contains(&d) || self.batching.operand.contains(&d)
     }
 }
 

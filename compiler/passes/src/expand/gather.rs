@@ -19,7 +19,7 @@ use crate::edit::{Emit, Rewritten};
 use crate::make::{array, inverse, unsigned, whole};
 use crate::options::PassOptions;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, Direction, Gather, IndexMap, Node, NodeId, Op, Shape, Unary};
+use systole_hlo::graph::{Batching, Binary, Direction, Gather, IndexMap, Node, NodeId, Op, Shape, Unary};
 use systole_isa::DType;
 
 /// Slices that are emitted one by one; more make a loop.
@@ -51,7 +51,7 @@ pub fn index_arrays(b: &mut Emit, indices: NodeId, map: &IndexMap) -> (Vec<Index
             if map.vector < dims.len() { b.slice_dim(indices, map.vector, j as u64, j as u64 + 1, 1) } else { indices };
         out.push(Indexed { dim, index: b.reshape(part, &[n]) });
     }
-    for (&dim, &at) in map.batching.iter().zip(&map.indices_batching) {
+    for (dim, at) in map.batching.pairs() {
         let position = batch.iter().position(|&d| d == at).unwrap_or(0);
         let own = b.iota(DType::S32, &sizes, position);
         out.push(Indexed { dim, index: b.reshape(own, &[n]) });
@@ -202,7 +202,7 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
     if dims.iter().product::<u64>() == 1 {
         return Ok(None);
     }
-    let is_batch = |i: &&Indexed| g.map.batching.contains(&i.dim);
+    let is_batch = |i: &&Indexed| g.map.batching.operand.contains(&i.dim);
     let own: Vec<Indexed> = indexed.iter().filter(|i| !is_batch(i)).map(Indexed::copy).collect();
     if own.is_empty() || own.len() == indexed.len() {
         let row = linear(b, indexed, &dims, n);
@@ -216,14 +216,17 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
     }
     // [batching dimensions, own dimensions] and indices [batching dimensions, others].
     let own_dims: Vec<usize> = own.iter().map(|i| i.dim).collect();
-    let rest: Vec<usize> = (0..dims.len()).filter(|d| !own_dims.contains(d) && !g.map.batching.contains(d)).collect();
-    let order = [&g.map.batching[..], &own_dims, &rest].concat();
-    let (rows, count) =
-        (g.map.batching.iter().map(|&d| dims[d]).product::<u64>(), own_dims.iter().map(|&d| dims[d]).product::<u64>());
+    let rest: Vec<usize> =
+        (0..dims.len()).filter(|d| !own_dims.contains(d) && !g.map.batching.operand.contains(d)).collect();
+    let order = [&g.map.batching.operand[..], &own_dims, &rest].concat();
+    let (rows, count) = (
+        g.map.batching.operand.iter().map(|&d| dims[d]).product::<u64>(),
+        own_dims.iter().map(|&d| dims[d]).product::<u64>(),
+    );
     let x = b.transpose(x, &order);
     let table = b.reshape(x, &[rows, count]);
     let place = |d: usize| if d > g.map.vector { d - 1 } else { d };
-    let front: Vec<usize> = g.map.indices_batching.iter().map(|&d| place(d)).collect();
+    let front: Vec<usize> = g.map.batching.indices.iter().map(|&d| place(d)).collect();
     let index_order: Vec<usize> =
         front.iter().copied().chain((0..batch.len()).filter(|d| !front.contains(d))).collect();
     let moved: Vec<u64> = index_order.iter().map(|&d| batch[d]).collect();
@@ -241,8 +244,7 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
             map: IndexMap {
                 collapsed: vec![1],
                 start: vec![1],
-                batching: vec![0],
-                indices_batching: vec![0],
+                batching: Batching { operand: vec![0], indices: vec![0] },
                 vector: 2,
                 ..IndexMap::default()
             },
@@ -361,12 +363,12 @@ fn kept(b: &mut Emit, x: NodeId, index: NodeId) -> NodeId {
 /// One element from each row of a batch: compare positions, keep one, reduce. No data-dependent address is needed.
 fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u64]) -> Option<NodeId> {
     let dims = b.dims(x).to_vec();
-    let wanted: Vec<&Indexed> = indexed.iter().filter(|i| !g.map.batching.contains(&i.dim)).collect();
+    let wanted: Vec<&Indexed> = indexed.iter().filter(|i| !g.map.batching.operand.contains(&i.dim)).collect();
     let &[one] = &wanted[..] else { return None };
     let last = dims.len().checked_sub(1)?;
     // Batching dimensions in front in the same order on both sides, the indexed dimension last, nothing else.
     let leading: Vec<usize> = (0..last).collect();
-    let aligned = g.map.batching == leading && g.map.indices_batching == leading;
+    let aligned = g.map.batching.operand == leading && g.map.batching.indices == leading;
     let n: u64 = batch.iter().product();
     let rows: u64 = dims[..last].iter().product();
     let simple = one.dim == last && g.slice_sizes[last] == 1 && aligned && n == rows && last > 0;

@@ -123,7 +123,7 @@ fn windows(b: &mut Emit, s: &Scatter, x: NodeId, indices: NodeId, updates: &[Nod
         let high = b.compare(Direction::Le, index, limit);
         let low = b.compare(Direction::Ge, index, zero);
         let within = b.and(low, high);
-        if !s.map.batching.contains(&i.dim) && !own::within(b, i.index, max) {
+        if !s.map.batching.operand.contains(&i.dim) && !own::within(b, i.index, max) {
             valid = b.and(valid, within);
         }
         i.index = as_s32(b, index, max, true);
@@ -232,10 +232,10 @@ fn by_comparison(
     w: &Windows,
 ) -> Result<Option<Vec<NodeId>>, CompileError> {
     let dims = b.dims(inputs[0]).to_vec();
-    let wanted: Vec<&Indexed> = w.indexed.iter().filter(|i| !s.map.batching.contains(&i.dim)).collect();
+    let wanted: Vec<&Indexed> = w.indexed.iter().filter(|i| !s.map.batching.operand.contains(&i.dim)).collect();
     let (&[one], Some(last)) = (&wanted[..], dims.len().checked_sub(1)) else { return Ok(None) };
     let leading: Vec<usize> = (0..last).collect();
-    let aligned = s.map.batching == leading && s.map.indices_batching == leading;
+    let aligned = s.map.batching.operand == leading && s.map.batching.indices == leading;
     let rows: u64 = dims[..last].iter().product();
     if one.dim != last || w.sizes[last] != 1 || !aligned || w.n != rows || last == 0 {
         return Ok(None);

@@ -16,12 +16,10 @@ pub(super) fn gather(s: &Sizes<'_>, g: &Gather) -> Rule {
     let index_dims: Vec<usize> = (0..indices.len()).filter(|d| *d != g.map.vector).collect();
     for (&o, &i) in batch.iter().zip(&index_dims) {
         let mut places = vec![(1, i), (2, o)];
-        if let Some(at) = g.map.indices_batching.iter().position(|b| *b == i) {
-            places.push((0, g.map.batching[at]));
-        }
+        places.extend(g.map.batching.along(i).map(|d| (0, d)));
         r.link(Kind::Pass, indices[i], &places);
     }
-    let windows = window_dims(operand.len(), &g.map.collapsed, &g.map.batching);
+    let windows = window_dims(operand.len(), &g.map.collapsed, &g.map.batching.operand);
     for (&o, &d) in g.map.window.iter().zip(&windows) {
         if g.slice_sizes[d] == operand[d] {
             r.link(Kind::Pass, operand[d], &[(0, d), (2, o)]);
@@ -46,16 +44,16 @@ pub(super) fn scatter(s: &Sizes<'_>, c: &Scatter, module: &Module) -> Rule {
     let sums = n == 1 && combiner(module, c.body) == Some(Binary::Add);
     for (&u, &i) in batch.iter().zip(&index_dims) {
         let both = std::iter::once((n, i)).chain(updates(u));
-        match c.map.indices_batching.iter().position(|b| *b == i) {
-            Some(at) => {
-                let places = both.chain(operands(c.map.batching[at]));
+        match c.map.batching.along(i) {
+            Some(d) => {
+                let places = both.chain(operands(d));
                 r.link(Kind::Pass, indices[i], &places.collect::<Vec<_>>());
             }
             None if sums => r.link(Kind::Reduce, indices[i], &both.collect::<Vec<_>>()),
             None => {}
         }
     }
-    let windows = window_dims(operand.len(), &c.map.collapsed, &c.map.batching);
+    let windows = window_dims(operand.len(), &c.map.collapsed, &c.map.batching.operand);
     for (&u, &d) in c.map.window.iter().zip(&windows) {
         if update[u] == operand[d] {
             r.link(Kind::Pass, operand[d], &operands(d).chain(updates(u)).collect::<Vec<_>>());

@@ -1,7 +1,7 @@
 //! Rules of gather and scatter.
 
 use super::{Rule, Site, ensure, one_or_tuple};
-use crate::graph::{ArrayShape, Gather, IndexMap, Scatter, Shape};
+use crate::graph::{ArrayShape, Batching, Gather, IndexMap, Scatter, Shape};
 
 /// The sizes of the index array without the dimension that holds index vectors, and the vectors' length.
 fn batch_sizes(s: &Site<'_>, indices: &ArrayShape, vector: usize) -> Rule<(Vec<u64>, u64)> {
@@ -29,17 +29,17 @@ fn operand_side(
         format!("the index vectors have {length} elements, {} has {}", names[2], map.start.len())
     })?;
     s.dims(&map.start, a.rank(), "the operand")?;
-    let removed: Vec<usize> = map.collapsed.iter().chain(&map.batching).copied().collect();
+    let removed: Vec<usize> = map.collapsed.iter().chain(&map.batching.operand).copied().collect();
     s.dims(&removed, a.rank(), "the operand")?;
     s.sorted(&map.collapsed, names[1])?;
-    s.sorted(&map.batching, names[3])?;
-    let (x, y) = (&map.batching, &map.indices_batching);
+    s.sorted(&map.batching.operand, names[3])?;
+    let Batching { operand: x, indices: y } = &map.batching;
     s.dims(y, indices.rank(), "the indices")?;
     let pairs = x.len() == y.len() && x.iter().zip(y).all(|(&i, &j)| a.dims[i] == indices.dims[j]);
     ensure(pairs && !y.contains(&map.vector), "gather_batching", || {
         format!("the batching dimensions {x:?} of {a} and {y:?} of {indices} do not pair up")
     })?;
-    ensure(!map.start.iter().any(|d| map.batching.contains(d)), "gather_batching", || {
+    ensure(!map.start.iter().any(|d| map.batching.operand.contains(d)), "gather_batching", || {
         "a dimension is both indexed and batching".to_string()
     })?;
     Ok(removed)

@@ -5,7 +5,7 @@
 
 use super::known::{MOST_NODES, Places};
 use crate::edit::Emit;
-use systole_hlo::graph::{IndexMap, NodeId, Op};
+use systole_hlo::graph::{Batching, IndexMap, NodeId, Op};
 
 /// The dimension numbers with indices that say their own place as batching dimensions of an operand of `dims`, and the rest of the indices.
 pub fn batched(b: &mut Emit, map: &IndexMap, indices: NodeId, dims: &[u64]) -> (IndexMap, NodeId) {
@@ -24,11 +24,11 @@ fn batching(b: &mut Emit, map: &IndexMap, indices: NodeId, dims: &[u64]) -> Opti
     for (j, &dim) in map.start.iter().enumerate() {
         let column = column(b, indices, map.vector, j as u64);
         let own = counted(b, column, &of, map.vector);
-        let free = |e: &usize| of[*e] == dims[dim] && !to.indices_batching.contains(e);
+        let free = |e: &usize| of[*e] == dims[dim] && !to.batching.indices.contains(e);
         match own.filter(|e| map.collapsed.contains(&dim) && free(e)) {
             Some(e) => {
-                to.batching.push(dim);
-                to.indices_batching.push(e);
+                to.batching.operand.push(dim);
+                to.batching.indices.push(e);
                 to.collapsed.retain(|&d| d != dim);
             }
             None => {
@@ -47,9 +47,10 @@ fn batching(b: &mut Emit, map: &IndexMap, indices: NodeId, dims: &[u64]) -> Opti
         return None;
     }
     // Both lists in the order of the operand's dimensions.
-    let mut pairs: Vec<(usize, usize)> = to.batching.into_iter().zip(to.indices_batching).collect();
+    let mut pairs: Vec<(usize, usize)> = to.batching.pairs().collect();
     pairs.sort_unstable();
-    (to.batching, to.indices_batching) = pairs.into_iter().unzip();
+    let (operand, indices) = pairs.into_iter().unzip();
+    to.batching = Batching { operand, indices };
     let rest = b.concatenate(&rest, map.vector);
     Some((to, rest))
 }

@@ -70,7 +70,7 @@ fn places(b: &mut Emit, s: &Scatter, dims: &[u64], indices: NodeId, update: Node
     }
     let sizes = window_sizes(b, s, update, dims.len());
     let mut along: Vec<Along> = sizes.into_iter().map(|count| Along { offset: 0, step: 1, count, by: None }).collect();
-    for (&d, &e) in s.map.batching.iter().zip(&s.map.indices_batching) {
+    for (d, e) in s.map.batching.pairs() {
         along[d] = Along { count: of[e], by: Some(e), ..along[d] };
     }
     for (j, &d) in s.map.start.iter().enumerate() {
