@@ -85,11 +85,8 @@ impl<'a> Bytecode<'a> {
     /// # Errors
     /// Damage, and sparse elements.
     pub fn attribute(&self, id: AttributeId) -> Result<Attribute<'a>, Error> {
-        match self.attribute_encoding(id)? {
-            (_, Encoding::Text(text)) => Ok(Attribute::Text(text)),
-            ("builtin", Encoding::Custom(data)) => self.builtin_attribute(data),
-            (dialect, Encoding::Custom(data)) => Ok(Attribute::Custom { dialect, data }),
-        }
+        let custom = |dialect, data| Attribute::Custom { dialect, data };
+        self.attribute_encoding(id)?.decoded(Attribute::Text, |data| self.builtin_attribute(data), custom)
     }
 
     fn builtin_attribute(&self, mut r: Reader<'a>) -> Result<Attribute<'a>, Error> {
@@ -160,7 +157,7 @@ impl<'a> Bytecode<'a> {
     /// Another attribute, or bytes that are no text.
     pub fn string_attribute(&self, id: AttributeId) -> Result<&'a str, Error> {
         let place = self.attribute_entry(id).bytes;
-        let ("builtin", Encoding::Custom(mut r)) = self.attribute_encoding(id)? else {
+        let Encoding::Builtin(mut r) = self.attribute_encoding(id)? else {
             return Err(place.error("a string is due"));
         };
         match r.varint()? {
@@ -176,7 +173,7 @@ impl<'a> Bytecode<'a> {
 
     fn flat_symbol(&self, id: AttributeId) -> Result<&'a str, Error> {
         let place = self.attribute_entry(id).bytes;
-        let ("builtin", Encoding::Custom(mut r)) = self.attribute_encoding(id)? else {
+        let Encoding::Builtin(mut r) = self.attribute_encoding(id)? else {
             return Err(place.error("a symbol is due"));
         };
         match r.varint()? {

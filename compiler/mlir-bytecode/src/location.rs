@@ -58,8 +58,8 @@ impl<'a> Bytecode<'a> {
             return Ok(());
         }
         let mut r = match self.attribute_encoding(id)? {
-            ("builtin", Encoding::Custom(r)) => r,
-            _ => return Ok(()),
+            Encoding::Builtin(r) => r,
+            Encoding::Text(_) | Encoding::Custom { .. } => return Ok(()),
         };
         match r.varint()? {
             code::CALL_SITE => {
@@ -114,7 +114,7 @@ impl<'a> Bytecode<'a> {
     /// Whether a location is a line of a file.
     fn is_place(&self, id: AttributeId) -> bool {
         match self.attribute_encoding(id) {
-            Ok(("builtin", Encoding::Custom(mut r))) => {
+            Ok(Encoding::Builtin(mut r)) => {
                 matches!(r.varint(), Ok(code::FILE_LINE_COLUMN | code::FILE_LINE_RANGE))
             }
             _ => false,

@@ -32,8 +32,26 @@ impl TypeId {
 pub enum Encoding<'a> {
     /// As in text: `#tpu.memory_space<vmem>`.
     Text(&'a str),
-    /// As its dialect encodes it.
-    Custom(Reader<'a>),
+    /// As the builtin dialect encodes it.
+    Builtin(Reader<'a>),
+    /// As another dialect encodes it.
+    Custom { dialect: &'a str, data: Reader<'a> },
+}
+
+impl<'a> Encoding<'a> {
+    /// What it is: text and other dialects' as they are, the builtin dialect's decoded.
+    pub(crate) fn decoded<T>(
+        self,
+        text: impl FnOnce(&'a str) -> T,
+        builtin: impl FnOnce(Reader<'a>) -> Result<T, Error>,
+        custom: impl FnOnce(&'a str, Reader<'a>) -> T,
+    ) -> Result<T, Error> {
+        match self {
+            Encoding::Text(as_text) => Ok(text(as_text)),
+            Encoding::Builtin(data) => builtin(data),
+            Encoding::Custom { dialect, data } => Ok(custom(dialect, data)),
+        }
+    }
 }
 
 /// An attribute or a type, not decoded.
@@ -310,29 +328,31 @@ impl<'a> Bytecode<'a> {
         self.dialects[n as usize].name
     }
 
-    /// The dialect of an attribute, and how the file holds it.
+    /// How the file holds an attribute.
     ///
     /// # Errors
     /// Text that is none.
-    pub fn attribute_encoding(&self, id: AttributeId) -> Result<(&'a str, Encoding<'a>), Error> {
+    pub fn attribute_encoding(&self, id: AttributeId) -> Result<Encoding<'a>, Error> {
         self.encoding(self.attribute_entry(id))
     }
 
-    /// The dialect of a type, and how the file holds it.
+    /// How the file holds a type.
     ///
     /// # Errors
     /// Text that is none.
-    pub fn type_encoding(&self, id: TypeId) -> Result<(&'a str, Encoding<'a>), Error> {
+    pub fn type_encoding(&self, id: TypeId) -> Result<Encoding<'a>, Error> {
         self.encoding(self.type_entry(id))
     }
 
-    pub(crate) fn encoding(&self, e: Entry<'a>) -> Result<(&'a str, Encoding<'a>), Error> {
-        let mut bytes = e.bytes;
-        let encoding = match e.is_text {
-            true => Encoding::Text(utf8(&e.bytes, bytes.c_string()?)?),
-            false => Encoding::Custom(bytes),
-        };
-        Ok((self.dialect_name(e.dialect), encoding))
+    pub(crate) fn encoding(&self, e: Entry<'a>) -> Result<Encoding<'a>, Error> {
+        let mut data = e.bytes;
+        if e.is_text {
+            return Ok(Encoding::Text(utf8(&e.bytes, data.c_string()?)?));
+        }
+        Ok(match self.dialect_name(e.dialect) {
+            "builtin" => Encoding::Builtin(data),
+            dialect => Encoding::Custom { dialect, data },
+        })
     }
 
     /// The bytes that a dialect says of its version.

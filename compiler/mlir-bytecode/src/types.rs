@@ -1,6 +1,6 @@
 //! Types of the builtin dialect.
 
-use crate::{AttributeId, Bytecode, Encoding, Error, Reader, TypeId};
+use crate::{AttributeId, Bytecode, Error, Reader, TypeId};
 
 /// What an integer type says of signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,11 +103,8 @@ impl<'a> Bytecode<'a> {
     /// # Errors
     /// Damage, and types of unknown kinds.
     pub fn type_of(&self, id: TypeId) -> Result<Type<'a>, Error> {
-        match self.type_encoding(id)? {
-            (_, Encoding::Text(text)) => Ok(Type::Text(text)),
-            ("builtin", Encoding::Custom(data)) => self.builtin_type(data),
-            (dialect, Encoding::Custom(data)) => Ok(Type::Custom { dialect, data }),
-        }
+        let custom = |dialect, data| Type::Custom { dialect, data };
+        self.type_encoding(id)?.decoded(Type::Text, |data| self.builtin_type(data), custom)
     }
 
     fn builtin_type(&self, mut r: Reader<'a>) -> Result<Type<'a>, Error> {
