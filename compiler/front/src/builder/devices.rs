@@ -1,6 +1,7 @@
 //! Operations between devices.
 
 use super::{Built, XlaBuilder, XlaComputation, XlaOp, dims, refuse};
+use std::fmt::Display;
 use systole_hlo::graph::{Binary, Collective, CollectiveKind, Op, Shape};
 
 impl XlaBuilder {
@@ -62,15 +63,9 @@ impl XlaBuilder {
         shard_count: u64,
         devices: &Collective,
     ) -> Built {
-        const NAME: &str = "all_gather";
-        let dim = dims(NAME, "all_gather_dimension", &[all_gather_dimension])?[0];
-        let mut a = self.array(NAME, operand)?;
-        match a.dims.get_mut(dim).and_then(|d| Some((d.checked_mul(shard_count)?, d))) {
-            Some((size, d)) => *d = size,
-            None => return refuse(NAME, format!("{} has no dimension {dim} to grow", Shape::Array(a))),
-        }
-        let op = Op::Collective { kind: CollectiveKind::AllGather { dim }, devices: devices.clone() };
-        self.shaped(NAME, op, &[operand], Shape::array(a.dtype, &a.dims))
+        let grown = |size: u64| size.checked_mul(shard_count).ok_or("too long");
+        let gathers = |_: &mut Self, dim| CollectiveKind::AllGather { dim };
+        self.resized("all_gather", (operand, all_gather_dimension), devices, grown, gathers)
     }
 
     /// Arrays combined over a group, of which each device gets its part along a dimension.
@@ -85,19 +80,34 @@ impl XlaBuilder {
         shard_count: u64,
         devices: &Collective,
     ) -> Built {
-        const NAME: &str = "reduce_scatter";
-        let dim = dims(NAME, "scatter_dimension", &[scatter_dimension])?[0];
-        let mut a = self.array(NAME, operand)?;
-        match a.dims.get_mut(dim) {
-            Some(d) if shard_count > 0 && *d % shard_count == 0 => *d /= shard_count,
-            _ => {
-                let message = format!("dimension {dim} of {} is not divided by {shard_count}", Shape::Array(a));
-                return refuse(NAME, message);
-            }
-        }
-        let body = self.import(computation);
-        let op = Op::Collective { kind: CollectiveKind::ReduceScatter { dim, body }, devices: devices.clone() };
-        self.shaped(NAME, op, &[operand], Shape::array(a.dtype, &a.dims))
+        let scatters = |b: &mut Self, dim| CollectiveKind::ReduceScatter { dim, body: b.import(computation) };
+        let part = |size: u64| match size.checked_rem(shard_count) {
+            Some(0) => Ok(size / shard_count),
+            Some(_) | None => Err(format!("not divided by {shard_count}")),
+        };
+        self.resized("reduce_scatter", (operand, scatter_dimension), devices, part, scatters)
+    }
+
+    /// A collective whose result has another size along a dimension than what each device gives.
+    fn resized<Why: Display>(
+        &mut self,
+        name: &'static str,
+        (operand, dimension): (XlaOp, i64),
+        devices: &Collective,
+        resized: impl FnOnce(u64) -> Result<u64, Why>,
+        kind: impl FnOnce(&mut Self, usize) -> CollectiveKind,
+    ) -> Built {
+        let dim = dims(name, "dimension", &[dimension])?[0];
+        let mut a = self.array(name, operand)?;
+        let Some(&size) = a.dims.get(dim) else {
+            return refuse(name, format!("{} has no dimension {dim}", Shape::Array(a)));
+        };
+        a.dims[dim] = match resized(size) {
+            Ok(size) => size,
+            Err(why) => return refuse(name, format!("dimension {dim} of {} is {why}", Shape::Array(a))),
+        };
+        let op = Op::Collective { kind: kind(self, dim), devices: devices.clone() };
+        self.shaped(name, op, &[operand], Shape::array(a.dtype, &a.dims))
     }
 
     /// Each device's array split along one dimension; what a device gets is joined along another.
