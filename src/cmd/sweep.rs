@@ -326,8 +326,8 @@ fn describe(spec: &Spec, plan: &Plan) -> String {
         "{}: {} points of {} programs on {} chips; {codes} codes, {runs} runs, {} removed by conditions, {refused} refused\n",
         spec.name,
         plan.points.len(),
-        spec.programs.len(),
-        spec.chips.len(),
+        spec.space.programs.len(),
+        spec.space.chips.len(),
         plan.removed
     )
 }
@@ -336,7 +336,7 @@ fn describe(spec: &Spec, plan: &Plan) -> String {
 fn estimate(spec: &Spec, plan: &Plan, bytes: &std::collections::BTreeMap<String, Vec<u8>>) -> String {
     let workers = local::workers();
     let (mut total, mut notes) = (0.0, String::new());
-    for p in &spec.programs {
+    for p in &spec.space.programs {
         let points: Vec<_> = plan.points.iter().filter(|q| q.case.program == p.name && q.refused.is_none()).collect();
         let Some(first) = points.first() else { continue };
         let part = Plan { points: points.iter().map(|p| (*p).clone()).collect(), ..plan.clone() };

@@ -75,7 +75,7 @@ fn code(store: &Store, spec: &Spec, point: &Point, base: &Base, bytes: &[u8]) ->
         return Ok(kept);
     }
     let made = compiled(spec, point, base, bytes)?;
-    if spec.code == Code::Shared && matches!(spec.sample, Sample::Grid) {
+    if spec.code == Code::Shared && matches!(spec.space.sample, Sample::Grid) {
         store.keep(&point.code, &made)?;
     }
     Ok(made)

@@ -214,8 +214,8 @@ fn grid(axes: &[Axis]) -> Result<Vec<Values>, RuntimeError> {
 
 /// Designs of a sample, none twice.
 fn sampled(spec: &Spec) -> Result<Vec<Values>, RuntimeError> {
-    let (points, seed, cube) = match spec.sample {
-        Sample::Grid => return grid(&spec.axes),
+    let (points, seed, cube) = match spec.space.sample {
+        Sample::Grid => return grid(&spec.space.axes),
         Sample::Random { points, seed } => (points, seed, false),
         Sample::Lhs { points, seed } => (points, seed, true),
     };
@@ -224,7 +224,7 @@ fn sampled(spec: &Spec) -> Result<Vec<Values>, RuntimeError> {
     }
     let mut random = Random::new(seed);
     let mut out = vec![Values::new(); points as usize];
-    for axis in &spec.axes {
+    for axis in &spec.space.axes {
         let n = out.len();
         let mut cells: Vec<usize> = (0..n).collect();
         for i in (1..n).rev() {
@@ -257,7 +257,7 @@ fn value(name: &str, values: &Values, chip: &ChipConfig) -> Option<f64> {
 
 /// Adds linked parameters; `false` where a condition removes the design.
 fn complete(spec: &Spec, values: &mut Values, chip: &ChipConfig) -> Result<bool, RuntimeError> {
-    for (key, expr) in &spec.linked {
+    for (key, expr) in &spec.space.linked {
         // A parameter that is equal to another may be a word.
         let word = match expr {
             crate::expr::Expr::Name(n) => values.get(n).cloned(),
@@ -275,7 +275,7 @@ fn complete(spec: &Spec, values: &mut Values, chip: &ChipConfig) -> Result<bool,
         };
         values.insert(key.clone(), text);
     }
-    for (text, expr) in &spec.conditions {
+    for (text, expr) in &spec.space.conditions {
         let holds = expr.eval(&|n| value(n, values, chip)).map_err(|e| bad(format!("condition `{text}`: {e}")))?;
         if holds == 0.0 {
             return Ok(false);
@@ -309,12 +309,12 @@ impl Plan {
         let mut bytes = BTreeMap::new();
         let mut plan =
             Plan { version: env!("CARGO_PKG_VERSION").to_string(), folder: spec.folder.clone(), ..Plan::default() };
-        for p in &spec.programs {
+        for p in &spec.space.programs {
             let read = std::fs::read(&p.path).map_err(|e| bad(format!("{}: {e}", p.path)))?;
             plan.programs.insert(p.name.clone(), hash_bytes(&read));
             bytes.insert(p.name.clone(), read);
         }
-        for name in &spec.chips {
+        for name in &spec.space.chips {
             let base = Base::read(name)?;
             plan.bases.insert(name.clone(), base);
         }
@@ -328,7 +328,7 @@ impl Plan {
     pub fn add(&mut self, spec: &Spec, base: &Base, mut values: Values) -> Result<Vec<usize>, RuntimeError> {
         let chip = base.chip()?;
         if !complete(spec, &mut values, &chip)? {
-            self.removed += spec.programs.len();
+            self.removed += spec.space.programs.len();
             return Ok(Vec::new());
         }
         let split = |options: bool| {
@@ -339,7 +339,7 @@ impl Plan {
         };
         let (sets, options): (Values, Values) = (split(false).collect(), split(true).collect());
         let mut places = Vec::new();
-        for p in &spec.programs {
+        for p in &spec.space.programs {
             let mut point = Point {
                 case: Case {
                     program: p.name.clone(),

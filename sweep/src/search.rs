@@ -6,7 +6,7 @@
 use crate::bad;
 use crate::front::{costs, dominates};
 use crate::plan::{Plan, Random, Values};
-use crate::spec::{Spec, Values as AxisValues};
+use crate::spec::{Space, Spec, Values as AxisValues};
 use crate::store::Store;
 use crate::table::Table;
 use std::collections::BTreeMap;
@@ -33,14 +33,14 @@ pub struct Found {
 }
 
 /// Designs of the grid, conditions not regarded.
-pub fn grid_size(spec: &Spec) -> u64 {
-    let sizes = spec.axes.iter().map(|a| a.values.grid().len() as u64);
-    sizes.fold(spec.chips.len() as u64, u64::saturating_mul)
+pub fn grid_size(space: &Space) -> u64 {
+    let sizes = space.axes.iter().map(|a| a.values.grid().len() as u64);
+    sizes.fold(space.chips.len() as u64, u64::saturating_mul)
 }
 
 /// The values that genes stand for. Ranges are cut to the steps of the grid, so that search and grid know the same designs.
-fn values(spec: &Spec, genes: &[f64]) -> (String, Values) {
-    let chip = spec.chips[((genes[0] * spec.chips.len() as f64) as usize).min(spec.chips.len() - 1)].clone();
+fn values(space: &Space, genes: &[f64]) -> (String, Values) {
+    let chip = space.chips[((genes[0] * space.chips.len() as f64) as usize).min(space.chips.len() - 1)].clone();
     let one = |(axis, g): (&crate::spec::Axis, &f64)| {
         let all = match &axis.values {
             AxisValues::List(l) => l.clone(),
@@ -48,7 +48,7 @@ fn values(spec: &Spec, genes: &[f64]) -> (String, Values) {
         };
         (axis.key.clone(), all[((g * all.len() as f64) as usize).min(all.len() - 1)].clone())
     };
-    (chip, spec.axes.iter().zip(&genes[1..]).map(one).collect())
+    (chip, space.axes.iter().zip(&genes[1..]).map(one).collect())
 }
 
 /// A member of the population with what it is worth.
@@ -128,18 +128,19 @@ pub fn run(
     evaluate: &mut dyn FnMut(&Plan) -> Result<(), RuntimeError>,
     tell: &mut dyn FnMut(usize, usize),
 ) -> Result<Found, RuntimeError> {
-    if spec.axes.is_empty() || search.population < 4 {
+    let space = &spec.space;
+    if space.axes.is_empty() || search.population < 4 {
         return Err(bad("a search has parameters, and at least 4 designs at once"));
     }
     let mut random = Random::new(search.seed);
     let mut plan = Plan { points: Vec::new(), removed: 0, ..store.plan()? };
     let mut places: BTreeMap<(String, Values), Vec<usize>> = BTreeMap::new();
-    let draw = |random: &mut Random| (0..=spec.axes.len()).map(|_| random.uniform()).collect::<Genes>();
+    let draw = |random: &mut Random| (0..=space.axes.len()).map(|_| random.uniform()).collect::<Genes>();
     let mut fresh: Vec<Genes> = (0..search.population).map(|_| draw(&mut random)).collect();
     let mut population: Vec<Member> = Vec::new();
     for generation in 0..search.generations.max(1) {
         for genes in &fresh {
-            let (chip, values) = values(spec, genes);
+            let (chip, values) = values(space, genes);
             if !places.contains_key(&(chip.clone(), values.clone())) {
                 let base = plan.bases.get(&chip).cloned().ok_or_else(|| bad(format!("no chip `{chip}`")))?;
                 let added = plan.add(spec, &base, values.clone())?;
@@ -157,7 +158,7 @@ pub fn run(
             .collect();
         let bad_values = vec![f64::INFINITY; spec.objectives.len()];
         for genes in fresh.drain(..) {
-            let rows = places.get(&values(spec, &genes));
+            let rows = places.get(&values(space, &genes));
             let found = rows.and_then(|r| r.first()).and_then(|r| worth.get(r));
             let values = found.cloned().unwrap_or_else(|| bad_values.clone());
             population.push(Member { genes, values, rank: 0, crowd: 0.0 });
@@ -165,7 +166,7 @@ pub fn run(
         // Of members with the same values one is enough.
         let mut seen = Vec::new();
         population.retain(|m| {
-            let design = values(spec, &m.genes);
+            let design = values(space, &m.genes);
             let new = !seen.contains(&design);
             seen.push(design);
             new
@@ -184,7 +185,7 @@ pub fn run(
             };
             let (a, b) = (pick(&mut random), pick(&mut random));
             let genes = child(&population[a].genes, &population[b].genes, &mut random);
-            if !places.contains_key(&values(spec, &genes)) {
+            if !places.contains_key(&values(space, &genes)) {
                 fresh.push(genes);
             }
         }
@@ -192,5 +193,5 @@ pub fn run(
             break;
         }
     }
-    Ok(Found { designs: places.len(), grid: grid_size(spec) })
+    Ok(Found { designs: places.len(), grid: grid_size(space) })
 }

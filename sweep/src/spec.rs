@@ -178,6 +178,20 @@ impl Values {
     }
 }
 
+/// The points of a sweep: every program on every chip, with values of the axes.
+#[derive(Clone, Debug)]
+pub struct Space {
+    pub programs: Vec<Program>,
+    pub chips: Vec<String>,
+    pub axes: Vec<Axis>,
+    /// Parameters that follow from others.
+    pub linked: Vec<(String, Expr)>,
+    /// What must hold of a point before it is run.
+    pub conditions: Vec<(String, Expr)>,
+    /// Which of the points are taken.
+    pub sample: Sample,
+}
+
 /// A program of the sweep.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -198,12 +212,7 @@ pub struct Spec {
     pub name: String,
     /// Where its file was.
     pub folder: String,
-    pub programs: Vec<Program>,
-    pub chips: Vec<String>,
-    pub axes: Vec<Axis>,
-    pub linked: Vec<(String, Expr)>,
-    pub conditions: Vec<(String, Expr)>,
-    pub sample: Sample,
+    pub space: Space,
     pub objectives: Vec<Objective>,
     pub constraints: Vec<(String, Expr)>,
     pub code: Code,
@@ -364,15 +373,12 @@ impl Spec {
             return Err(bad(format!("{name}: objective `{}` is none of the columns {columns}", o.column)));
         }
         let chips = file.chips.iter().map(|c| if c.ends_with(".toml") || c.contains('/') { at(c) } else { c.clone() });
+        let (chips, conditions) = (chips.collect(), parsed("condition", &file.conditions)?);
+        let space = Space { programs, chips, axes, linked, conditions, sample: file.sample };
         Ok(Spec {
             name: file.name.unwrap_or_else(|| "sweep".into()),
             folder: folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf()).to_string_lossy().into_owned(),
-            programs,
-            chips: chips.collect(),
-            axes,
-            linked,
-            conditions: parsed("condition", &file.conditions)?,
-            sample: file.sample,
+            space,
             objectives,
             constraints: parsed("constraint", &file.constraints)?,
             code: file.code,

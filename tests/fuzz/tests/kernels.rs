@@ -134,9 +134,9 @@ constraints = ["watts < 300"]
         let Ok(spec) = Spec::parse(&String::from_utf8_lossy(input), "s.toml", std::path::Path::new(".")) else {
             return;
         };
-        for (_, e) in spec.linked.iter().chain(&spec.conditions).chain(&spec.constraints) {
+        for (_, e) in spec.space.linked.iter().chain(&spec.space.conditions).chain(&spec.constraints) {
             let _ = e.eval(&|name| Some(name.len() as f64));
         }
-        let _ = spec.axes.iter().map(|a| (a.values.at(0.3), a.values.grid().len())).collect::<Vec<_>>();
+        let _ = spec.space.axes.iter().map(|a| (a.values.at(0.3), a.values.grid().len())).collect::<Vec<_>>();
     });
 }
