@@ -1,16 +1,78 @@
 //! The parts of Perfetto's and XProf's messages that are written, by hand: field numbers are those of the public formats.
 
-/// Messages: of each field its name and type, how it is written, and its number (of one of several: theirs).
+/// Messages: their fields by kind, as a `.proto` file says it, each with its number. `message` is one that may be missing, `messages` are
+/// any number of them; in brackets is how prost writes what is of no such kind.
 macro_rules! messages {
-    ($($(#[$about:meta])* $name:ident {
-        $($(#[$doc:meta])* $field:ident: $type:ty = [$($how:tt)+] $($tag:literal)? $(($($tags:literal),+))?,)+
-    })+) => { $(
+    ($($(#[$about:meta])* $name:ident { $($fields:tt)+ })+) => {
+        $(messages! { @ [$(#[$about])* $name] [] $($fields)+ })+
+    };
+    (@ [$(#[$about:meta])* $name:ident] [$($done:tt)*]) => {
         $(#[$about])*
         #[derive(Clone, PartialEq, prost::Message)]
-        pub struct $name {
-            $($(#[$doc])* #[prost($($how)+ $(, tag($tag))? $(, tags($($tags),+))?)] pub $field: $type,)+
-        }
-    )+ };
+        pub struct $name { $($done)* }
+    };
+    (@ $of:tt [$($done:tt)*] $kind:ident: $($(#[$doc:meta])* $field:ident = $tag:literal),+; $($rest:tt)*) => {
+        messages! { @ $of [$($done)* $($(#[$doc])* #[prost($kind, tag($tag))] pub $field: scalar!($kind),)+] $($rest)* }
+    };
+    (@ $of:tt [$($done:tt)*] optional $kind:ident: $($(#[$doc:meta])* $field:ident = $tag:literal),+; $($rest:tt)*) => {
+        messages! { @ $of [$($done)* $(
+            $(#[$doc])* #[prost($kind, optional, tag($tag))] pub $field: Option<scalar!($kind)>,
+        )+] $($rest)* }
+    };
+    (@ $of:tt [$($done:tt)*] repeated $kind:ident: $($(#[$doc:meta])* $field:ident = $tag:literal),+; $($rest:tt)*) => {
+        messages! { @ $of [$($done)* $(
+            $(#[$doc])* #[prost($kind, repeated, tag($tag))] pub $field: Vec<scalar!($kind)>,
+        )+] $($rest)* }
+    };
+    (@ $of:tt [$($done:tt)*] unpacked $kind:ident: $($field:ident = $tag:literal),+; $($rest:tt)*) => {
+        messages! { @ $of [$($done)* $(
+            #[prost($kind, repeated, packed = "false", tag($tag))] pub $field: Vec<scalar!($kind)>,
+        )+] $($rest)* }
+    };
+    (@ $of:tt [$($done:tt)*] message $t:ident: $($(#[$doc:meta])* $field:ident = $tag:literal),+; $($rest:tt)*) => {
+        messages! { @ $of [$($done)* $(
+            $(#[$doc])* #[prost(message, optional, tag($tag))] pub $field: Option<$t>,
+        )+] $($rest)* }
+    };
+    (@ $of:tt [$($done:tt)*] messages $t:ident: $($(#[$doc:meta])* $field:ident = $tag:literal),+; $($rest:tt)*) => {
+        messages! { @ $of [$($done)* $(
+            $(#[$doc])* #[prost(message, repeated, tag($tag))] pub $field: Vec<$t>,
+        )+] $($rest)* }
+    };
+    (@ $of:tt [$($done:tt)*] [$($how:tt)+] $t:ty: $field:ident = $tag:literal; $($rest:tt)*) => {
+        messages! { @ $of [$($done)* #[prost($($how)+, tag($tag))] pub $field: $t,] $($rest)* }
+    };
+    (@ $of:tt [$($done:tt)*] [$($how:tt)+] $t:ty: $field:ident = ($($tags:literal),+); $($rest:tt)*) => {
+        messages! { @ $of [$($done)* #[prost($($how)+, tags($($tags),+))] pub $field: $t,] $($rest)* }
+    };
+}
+
+/// What a scalar kind of field is in Rust.
+macro_rules! scalar {
+    (int32) => {
+        i32
+    };
+    (int64) => {
+        i64
+    };
+    (uint32) => {
+        u32
+    };
+    (uint64) => {
+        u64
+    };
+    (fixed64) => {
+        u64
+    };
+    (double) => {
+        f64
+    };
+    (bool) => {
+        bool
+    };
+    (string) => {
+        String
+    };
 }
 
 /// Perfetto's trace.
@@ -19,54 +81,49 @@ pub mod perfetto {
 
     messages! {
         Trace {
-            packet: Vec<TracePacket> = [message, repeated] 1,
+            messages TracePacket: packet = 1;
         }
         TracePacket {
-            timestamp: Option<u64> = [uint64, optional] 8,
-            trusted_packet_sequence_id: Option<u32> = [uint32, optional] 10,
-            track_event: Option<TrackEvent> = [message, optional] 11,
-            interned_data: Option<InternedData> = [message, optional] 12,
-            sequence_flags: Option<u32> = [uint32, optional] 13,
-            track_descriptor: Option<TrackDescriptor> = [message, optional] 60,
+            optional uint64: timestamp = 8;
+            optional uint32: trusted_packet_sequence_id = 10, sequence_flags = 13;
+            message TrackEvent: track_event = 11;
+            message InternedData: interned_data = 12;
+            message TrackDescriptor: track_descriptor = 60;
         }
         TrackDescriptor {
-            uuid: Option<u64> = [uint64, optional] 1,
-            name: Option<String> = [string, optional] 2,
-            process: Option<ProcessDescriptor> = [message, optional] 3,
-            parent_uuid: Option<u64> = [uint64, optional] 5,
-            counter: Option<CounterDescriptor> = [message, optional] 8,
-            child_ordering: Option<i32> = [int32, optional] 11,
-            sibling_order_rank: Option<i32> = [int32, optional] 12,
+            optional uint64: uuid = 1, parent_uuid = 5;
+            optional string: name = 2;
+            message ProcessDescriptor: process = 3;
+            message CounterDescriptor: counter = 8;
+            optional int32: child_ordering = 11, sibling_order_rank = 12;
         }
         ProcessDescriptor {
-            pid: Option<i32> = [int32, optional] 1,
-            process_name: Option<String> = [string, optional] 6,
+            optional int32: pid = 1;
+            optional string: process_name = 6;
         }
         CounterDescriptor {
-            unit_name: Option<String> = [string, optional] 6,
+            optional string: unit_name = 6;
         }
         InternedData {
-            event_categories: Vec<Interned> = [message, repeated] 1,
-            event_names: Vec<Interned> = [message, repeated] 2,
+            messages Interned: event_categories = 1, event_names = 2;
         }
         Interned {
-            iid: Option<u64> = [uint64, optional] 1,
-            name: Option<String> = [string, optional] 2,
+            optional uint64: iid = 1;
+            optional string: name = 2;
         }
         TrackEvent {
-            category_iids: Vec<u64> = [uint64, repeated, packed = "false"] 3,
-            debug_annotations: Vec<DebugAnnotation> = [message, repeated] 4,
-            /// 1 begin, 2 end, 4 counter.
-            r#type: Option<i32> = [int32, optional] 9,
-            name_iid: Option<u64> = [uint64, optional] 10,
-            track_uuid: Option<u64> = [uint64, optional] 11,
-            double_counter_value: Option<f64> = [double, optional] 44,
-            flow_ids: Vec<u64> = [fixed64, repeated, packed = "false"] 47,
-            terminating_flow_ids: Vec<u64> = [fixed64, repeated, packed = "false"] 48,
+            unpacked uint64: category_iids = 3;
+            messages DebugAnnotation: debug_annotations = 4;
+            optional int32:
+                /// 1 begin, 2 end, 4 counter.
+                r#type = 9;
+            optional uint64: name_iid = 10, track_uuid = 11;
+            optional double: double_counter_value = 44;
+            unpacked fixed64: flow_ids = 47, terminating_flow_ids = 48;
         }
         DebugAnnotation {
-            name: Option<String> = [string, optional] 10,
-            value: Option<AnnotationValue> = [oneof = "AnnotationValue"] (3, 6),
+            optional string: name = 10;
+            [oneof = "AnnotationValue"] Option<AnnotationValue>: value = (3, 6);
         }
     }
 
@@ -86,33 +143,29 @@ pub mod xplane {
 
     messages! {
         XSpace {
-            planes: Vec<XPlane> = [message, repeated] 1,
-            hostnames: Vec<String> = [string, repeated] 4,
+            messages XPlane: planes = 1;
+            repeated string: hostnames = 4;
         }
         XPlane {
-            id: i64 = [int64] 1,
-            name: String = [string] 2,
-            lines: Vec<XLine> = [message, repeated] 3,
-            event_metadata: BTreeMap<i64, XEventMetadata> = [btree_map = "int64, message"] 4,
-            stat_metadata: BTreeMap<i64, XStatMetadata> = [btree_map = "int64, message"] 5,
-            stats: Vec<XStat> = [message, repeated] 6,
+            int64: id = 1;
+            string: name = 2;
+            messages XLine: lines = 3;
+            [btree_map = "int64, message"] BTreeMap<i64, XEventMetadata>: event_metadata = 4;
+            [btree_map = "int64, message"] BTreeMap<i64, XStatMetadata>: stat_metadata = 5;
+            messages XStat: stats = 6;
         }
         XLine {
-            id: i64 = [int64] 1,
-            name: String = [string] 2,
-            timestamp_ns: i64 = [int64] 3,
-            events: Vec<XEvent> = [message, repeated] 4,
-            duration_ps: i64 = [int64] 9,
+            int64: id = 1, timestamp_ns = 3, duration_ps = 9;
+            string: name = 2;
+            messages XEvent: events = 4;
         }
         XEvent {
-            metadata_id: i64 = [int64] 1,
-            offset_ps: i64 = [int64] 2,
-            duration_ps: i64 = [int64] 3,
-            stats: Vec<XStat> = [message, repeated] 4,
+            int64: metadata_id = 1, offset_ps = 2, duration_ps = 3;
+            messages XStat: stats = 4;
         }
         XStat {
-            metadata_id: i64 = [int64] 1,
-            value: Option<XValue> = [oneof = "XValue"] (2, 3, 4, 5, 6, 7),
+            int64: metadata_id = 1;
+            [oneof = "XValue"] Option<XValue>: value = (2, 3, 4, 5, 6, 7);
         }
     }
 
@@ -134,25 +187,26 @@ pub mod xplane {
 
     messages! {
         XEventMetadata {
-            id: i64 = [int64] 1,
-            name: String = [string] 2,
-            metadata: Vec<u8> = [bytes = "vec"] 3,
-            display_name: String = [string] 4,
-            stats: Vec<XStat> = [message, repeated] 5,
+            int64: id = 1;
+            string: name = 2, display_name = 4;
+            [bytes = "vec"] Vec<u8>: metadata = 3;
+            messages XStat: stats = 5;
         }
         XStatMetadata {
-            id: i64 = [int64] 1,
-            name: String = [string] 2,
+            int64: id = 1;
+            string: name = 2;
         }
         MemoryAccess {
-            /// 1 read, 2 write.
-            operation_type: i32 = [int32] 1,
-            /// 1 HBM.
-            memory_space: u64 = [uint64] 2,
-            bytes_accessed: u64 = [uint64] 3,
+            int32:
+                /// 1 read, 2 write.
+                operation_type = 1;
+            uint64:
+                /// 1 HBM.
+                memory_space = 2,
+                bytes_accessed = 3;
         }
         MemoryAccessBreakdown {
-            memory_accessed: Vec<MemoryAccess> = [message, repeated] 1,
+            messages MemoryAccess: memory_accessed = 1;
         }
     }
 }
