@@ -3,6 +3,7 @@
 use crate::error::{Code, Error};
 use crate::host;
 use crate::queue::Queue;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use systole_isa::{ChipConfig, Topology};
@@ -13,53 +14,57 @@ const DEFAULT_CHIP: &str = "tpu-v5e";
 /// Most devices of a client.
 const MAX_DEVICES: u32 = 1024;
 
-/// What a client is made of: from the plugin's options, or the environment (`SYSTOLE_CHIP`, ..).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
+/// What may be asked of a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Key {
     /// A preset or a chip file.
-    pub chip: Option<String>,
+    Chip,
     /// Changed parameters, `key=value` between semicolons.
-    pub set: Option<String>,
+    Set,
     /// `2x4`, `ring:8`, or a number of devices.
-    pub topology: Option<String>,
+    Topology,
     /// `full`, `timing` or `numeric`.
-    pub mode: Option<String>,
+    Mode,
 }
 
-/// The options' names; in the environment they are in capitals after `SYSTOLE_`.
-const KEYS: [&str; 4] = ["chip", "set", "topology", "mode"];
+/// The keys' names; in the environment they are in capitals after `SYSTOLE_`.
+const NAMES: [(&str, Key); 4] =
+    [("chip", Key::Chip), ("set", Key::Set), ("topology", Key::Topology), ("mode", Key::Mode)];
+
+/// What a client is made of: from the plugin's options, or the environment (`SYSTOLE_CHIP`, ..).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options(BTreeMap<Key, String>);
+
+impl FromIterator<(Key, String)> for Options {
+    fn from_iter<I: IntoIterator<Item = (Key, String)>>(given: I) -> Options {
+        Options(given.into_iter().collect())
+    }
+}
 
 impl Options {
-    /// The options of the environment, as far as `given` has none.
+    /// What is asked, if anything is.
+    pub fn get(&self, key: Key) -> Option<&str> {
+        self.0.get(&key).map(String::as_str)
+    }
+
+    /// The options of the environment, as far as `self` has none.
     pub fn completed(mut self) -> Options {
-        for key in KEYS {
-            let variable = format!("SYSTOLE_{}", key.to_uppercase());
+        for (name, key) in NAMES {
+            let variable = format!("SYSTOLE_{}", name.to_uppercase());
             if let Some(value) = std::env::var(variable).ok().filter(|v| !v.is_empty()) {
-                self.field(key).map(|f| f.get_or_insert(value));
+                self.0.entry(key).or_insert(value);
             }
         }
         self
     }
 
     /// Sets an option by its name; `false`: there is none of that name.
-    pub fn put(&mut self, key: &str, value: String) -> bool {
-        match self.field(key) {
-            Some(field) => {
-                *field = Some(value);
-                true
-            }
-            None => false,
-        }
-    }
-
-    fn field(&mut self, key: &str) -> Option<&mut Option<String>> {
-        match key {
-            "chip" => Some(&mut self.chip),
-            "set" => Some(&mut self.set),
-            "topology" => Some(&mut self.topology),
-            "mode" => Some(&mut self.mode),
-            _ => None,
-        }
+    pub fn put(&mut self, name: &str, value: String) -> bool {
+        let found = NAMES.iter().find(|(known, _)| *known == name);
+        found.is_some_and(|(_, key)| {
+            self.0.insert(*key, value);
+            true
+        })
     }
 }
 
@@ -198,15 +203,16 @@ impl Client {
     /// # Errors
     /// Options that do not fit.
     pub fn new(options: &Options) -> Result<Client, Error> {
-        let sets: Vec<String> = options.set.iter().flat_map(|s| s.split(';')).map(|s| s.trim().to_string()).collect();
+        let sets: Vec<String> =
+            options.get(Key::Set).into_iter().flat_map(|s| s.split(';')).map(|s| s.trim().to_string()).collect();
         let sets: Vec<String> = sets.into_iter().filter(|s| !s.is_empty()).collect();
-        let chip = chip(options.chip.as_deref().unwrap_or(DEFAULT_CHIP), &sets)?;
-        let topology = topology(options.topology.as_deref(), &chip)?;
+        let chip = chip(options.get(Key::Chip).unwrap_or(DEFAULT_CHIP), &sets)?;
+        let topology = topology(options.get(Key::Topology), &chip)?;
         let count = topology.as_ref().map_or(1, Topology::devices);
         if count > MAX_DEVICES {
             return Err(Error::invalid(format!("topology of {count} devices; at most {MAX_DEVICES} are simulated")));
         }
-        let mode = mode(options.mode.as_deref().unwrap_or_default())?;
+        let mode = mode(options.get(Key::Mode).unwrap_or_default())?;
         let device = |id: usize| Device {
             id,
             kind: chip.name.clone(),

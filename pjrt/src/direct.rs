@@ -1,6 +1,6 @@
 //! Runs without the interface: what `systole.run` of the Python package does.
 
-use crate::client::{self, Client, Options};
+use crate::client::{self, Client, Key, Options};
 use crate::collect;
 use crate::error::Error;
 use crate::executable::Facts;
@@ -51,7 +51,8 @@ pub fn run(code: &[u8], options: &str, inputs: Vec<Array>) -> Result<Done, Error
 
 fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error> {
     let mode = client::mode(&asked.mode)?;
-    let options = Options { chip: asked.chip.clone(), set: Some(asked.set.join(";")), ..Options::default() };
+    let chip = asked.chip.clone().map(|chip| (Key::Chip, chip));
+    let options: Options = chip.into_iter().chain([(Key::Set, asked.set.join(";"))]).collect();
     let client = Client::new(&options)?;
     let name = if asked.name.is_empty() { "program" } else { &asked.name };
     let read = source::read_one(name, code, client.runtime.chip(), false, &mut Vec::new())?;

@@ -1,13 +1,13 @@
 //! Clients from options, their devices and memories.
 
-use systole_pjrt::client::{Client, MemoryKind, Options};
+use systole_pjrt::client::{Client, Key, MemoryKind};
 use systole_simulator::Mode;
 
 #[test]
 fn options_make_clients_or_say_what_is_wrong() {
     let with = |chip: &str, topology: &str, mode: &str| {
-        let text = |s: &str| Some(s.to_string());
-        Client::new(&Options { chip: text(chip), set: None, topology: text(topology), mode: text(mode) })
+        let asked = [(Key::Chip, chip), (Key::Topology, topology), (Key::Mode, mode)];
+        Client::new(&asked.map(|(key, value)| (key, value.to_string())).into_iter().collect())
     };
     let four = with("tpu-v5e", "2x2", "timing").map_err(|e| e.message).expect("a client");
     assert_eq!(four.devices().len(), 4);
