@@ -4,7 +4,7 @@ use crate::Unsaid;
 use crate::annotation::{self, Raw, Reader, Unread};
 use crate::ir::{Kind, Node, Origin, Program, Region, Tree, ValueId};
 use crate::mesh::{Axes, Axis, Mesh};
-use crate::sharding::Spec;
+use crate::sharding::{Growth, Spec};
 use rustc_hash::FxHashMap;
 use systole_hlo::error::{CompileError, Resource};
 use systole_hlo::graph::{self, CompId, Computation, Module, NodeId, Op, Shape, dictionary};
@@ -207,7 +207,7 @@ impl Importer<'_> {
     }
 
     fn spec(&self, raw: &Raw, rank: usize, manual: Axes) -> Result<Option<Spec>, String> {
-        let mut spec = Spec { open: vec![false; rank], given: true, ..Spec::open(rank) };
+        let mut spec = Spec::whole(rank);
         spec.replicated = Axes::of(&self.atoms(&raw.replicated)?);
         spec.unreduced = match raw.all_unreduced {
             true => Axes::of(&self.mesh.all()),
@@ -219,8 +219,7 @@ impl Importer<'_> {
         }
         for (i, d) in dims.iter().enumerate() {
             spec.sharding.dims[i] = self.atoms(&d.pieces)?;
-            spec.open[i] = d.open;
-            spec.priority[i] = d.priority;
+            spec.dims[i] = Growth { open: d.open, priority: d.priority };
         }
         let used: Vec<Axis> = spec.sharding.dims.concat();
         if Axes::of(&used).list().len() != used.len() {
@@ -357,8 +356,8 @@ impl Importer<'_> {
                 name: n.name.clone(),
                 span: n.span,
                 attributes: n.attributes.iter().filter(kept).cloned().collect(),
+                manual,
             },
-            manual,
         });
     }
 

@@ -91,6 +91,8 @@ pub struct Origin {
     pub name: String,
     pub span: Span,
     pub attributes: Vec<(String, String)>,
+    /// Atoms that belong to the manual computation around it.
+    pub manual: Axes,
 }
 
 /// An operation with its operands, results, and where it comes from.
@@ -100,8 +102,6 @@ pub struct Node {
     pub operands: Vec<Tree>,
     pub results: Vec<ValueId>,
     pub origin: Origin,
-    /// Atoms that belong to the manual computation around the node.
-    pub manual: Axes,
 }
 
 impl Node {
@@ -203,8 +203,7 @@ impl Program {
             kind: Kind::Constrain,
             operands: vec![Tree::Leaf(v)],
             results: vec![closed],
-            origin: Origin { shape, name, span: Span::default(), attributes: Vec::new() },
-            manual: Axes::default(),
+            origin: Origin { shape, name, span: Span::default(), attributes: Vec::new(), manual: Axes::default() },
         });
         closed
     }

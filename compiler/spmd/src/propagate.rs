@@ -30,7 +30,7 @@ pub fn propagate(program: &mut Program, module: &Module, mesh: &Mesh) {
     lift(program);
     let mut all = Vec::new();
     equations(&program.entry, module, program, &mut all);
-    let mut priorities: Vec<u32> = program.values.iter().flat_map(|v| v.spec.priority.iter().copied()).collect();
+    let mut priorities: Vec<u32> = program.values.iter().flat_map(|v| v.spec.dims.iter().map(|d| d.priority)).collect();
     priorities.push(0);
     priorities.sort_unstable();
     priorities.dedup();
@@ -106,7 +106,7 @@ fn equations(region: &Region, module: &Module, program: &Program, out: &mut Vec<
                 let manual = match n.kind {
                     NodeKind::ToLocal(_) | NodeKind::ToGlobal(_) => Axes::default(),
                     NodeKind::Op(_) | NodeKind::While { .. } | NodeKind::Conditional { .. } | NodeKind::Constrain => {
-                        n.manual
+                        n.origin.manual
                     }
                 };
                 out.push(Equation { rule, tensors, round: rule::round(n, program), manual });
@@ -121,7 +121,7 @@ fn edge(tensors: Vec<ValueId>, n: &Node, program: &Program) -> Equation {
     let factors = dims.iter().map(|&size| rule::Factor { size, kind: Kind::Pass, most: u64::MAX }).collect();
     let each: Vec<Vec<usize>> = (0..dims.len()).map(|d| vec![d]).collect();
     let rule = Rule { factors, tensors: vec![each; tensors.len()], operands: tensors.len() - 1 };
-    Equation { rule, tensors, round: Round::Elementwise, manual: n.manual }
+    Equation { rule, tensors, round: Round::Elementwise, manual: n.origin.manual }
 }
 
 /// Which ways an operation passes shardings on: `(forwards, backwards, also along sums)`.
@@ -177,8 +177,8 @@ fn step(e: &Equation, (stage, priority): (u32, u32), program: &mut Program, mesh
 
 /// A sharding without the dimensions whose turn has not come.
 fn visible(spec: &crate::sharding::Spec, priority: u32) -> Sharding {
-    let dims = spec.sharding.dims.iter().zip(&spec.priority);
-    Sharding { dims: dims.map(|(l, p)| if *p <= priority { l.clone() } else { Vec::new() }).collect() }
+    let dims = spec.sharding.dims.iter().zip(&spec.dims);
+    Sharding { dims: dims.map(|(l, d)| if d.priority <= priority { l.clone() } else { Vec::new() }).collect() }
 }
 
 /// Continues a factor's atoms in a tensor along `list`; whether any was added.

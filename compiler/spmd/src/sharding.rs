@@ -43,18 +43,25 @@ impl Sharding {
     }
 }
 
+/// How a dimension's sharding may grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// Whether it may be divided further.
+    pub open: bool,
+    /// In which round its atoms begin to spread (0: the first).
+    pub priority: u32,
+}
+
 /// A value's sharding while it is being found: what may still be added, and what not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
     pub sharding: Sharding,
-    /// Whether a dimension may be divided further, by dimension.
-    pub open: Vec<bool>,
+    /// What more may become of each dimension.
+    pub dims: Vec<Growth>,
     /// Atoms along which the value stays replicated.
     pub replicated: Axes,
     /// Atoms along which callers and manual computations have terms of a sum.
     pub unreduced: Axes,
-    /// In which round a dimension's atoms begin to spread (0: the first).
-    pub priority: Vec<u32>,
     /// Whether the program says so, rather than propagation.
     pub given: bool,
 }
@@ -64,26 +71,30 @@ impl Spec {
     pub fn open(rank: usize) -> Spec {
         Spec {
             sharding: Sharding::replicated(rank),
-            open: vec![true; rank],
+            dims: vec![Growth { open: true, priority: 0 }; rank],
             replicated: Axes::default(),
             unreduced: Axes::default(),
-            priority: vec![0; rank],
             given: false,
         }
     }
 
+    /// A value that stays whole, but for what the program says besides.
+    pub fn whole(rank: usize) -> Spec {
+        Spec { dims: vec![Growth { open: false, priority: 0 }; rank], given: true, ..Spec::open(rank) }
+    }
+
     /// Nothing may be added.
     pub fn close(&mut self) {
-        self.open.fill(false);
+        self.dims.iter_mut().for_each(|d| d.open = false);
         self.given = true;
     }
 
     pub fn is_closed(&self) -> bool {
-        self.open.iter().all(|o| !o)
+        self.dims.iter().all(|d| !d.open)
     }
 
     /// Whether dimension `dim` may get the atom next.
     pub fn takes(&self, dim: usize, axis: Axis) -> bool {
-        self.open[dim] && !self.replicated.has(axis) && !self.sharding.used().has(axis)
+        self.dims[dim].open && !self.replicated.has(axis) && !self.sharding.used().has(axis)
     }
 }
