@@ -105,9 +105,9 @@ impl Asked<'_> {
                     let made = self.draft(kept, (hide, begin)).and_then(|draft| {
                         draft.check(chip)?;
                         tried.begun = draft.begun;
-                        let mut crowding = Crowding::default();
+                        let mut crowding = Crowding { few: options.guide.few_aside, ..Crowding::default() };
                         let placement = place(&draft, chip, vmem_map(chip).arrays, &mut crowding);
-                        let Crowding { mut arrays, choice } = crowding;
+                        let Crowding { mut arrays, choice, .. } = crowding;
                         tried.choice = choice;
                         arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
                         tried.crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
@@ -170,8 +170,7 @@ impl Asked<'_> {
         let pod = PodPlan::new(options.pod.clone(), chip, options.guide.collective, transfers);
         let cores = options.cores.clamp(1, chip.cores_per_device.max(1));
         let (streamed, together) = (streamed.clone(), together.clone());
-        let few_aside = options.guide.few_aside;
-        let residency = Residency { largest, few_aside, streamed, kept: Vec::new() };
+        let residency = Residency { largest, streamed, kept: Vec::new() };
         let plan = Draft { residency, together, pod, cores, ..Draft::default() };
         let mut lower = Lower {
             module: core,

@@ -271,8 +271,6 @@ pub struct SplitPart {
 pub struct Residency {
     /// Bytes up to which they are; larger ones are streamed.
     pub largest: u64,
-    /// [`Guide::few_aside`](crate::plan::guide::Guide::few_aside).
-    pub few_aside: bool,
     /// Names of smaller arrays that are streamed all the same.
     pub streamed: BTreeSet<String>,
     /// Arrays that loops take small parts of, and which are therefore brought into vector memory before these.

@@ -53,6 +53,8 @@ pub struct Placement {
 /// What was in the way of steps.
 #[derive(Default)]
 pub struct Crowding {
+    /// [`Guide::few_aside`](crate::plan::guide::Guide::few_aside): what is asked for.
+    pub few: bool,
     /// Of each step for which there was no room.
     pub arrays: Vec<BufId>,
     /// Whether it is a choice how many of them are put aside.
@@ -93,7 +95,7 @@ fn placed(
     let mut memory = Memory::new(chip, &draft.buffers, &super::memory::beyond::rows(draft, chip), life, vmem_rows);
     memory.reserve_semaphores(draft.pod.reserved());
     memory.keep(draft);
-    memory.few = draft.residency.few_aside;
+    memory.few = crowding.few;
     if !eligible.is_empty() {
         memory.near(eligible, near);
     }
