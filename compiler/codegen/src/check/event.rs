@@ -50,7 +50,7 @@ pub(super) struct Facts {
 impl Facts {
     pub fn new(v: &VInst) -> Facts {
         let effect = v.inst.op.info().effect;
-        let named = !(v.reads.is_empty() && v.writes.is_empty());
+        let named = !v.memory.is_empty();
         let queued = matches!(effect, Effect::DmaStart | Effect::DmaWait | Effect::MxuAccumulate);
         let copies =
             matches!(effect, Effect::DmaStart | Effect::DmaWait | Effect::DmaRemote | Effect::Signal | Effect::Cores);
@@ -64,8 +64,8 @@ impl Facts {
         };
         // A wait lets others write what was read before it.
         let waits = matches!(effect, Effect::DmaWait | Effect::Cores);
-        v.reads.iter().for_each(|&b| touch(space(b), waits));
-        v.writes.iter().for_each(|&b| touch(space(b), true));
+        v.memory.reads.iter().for_each(|&b| touch(space(b), waits));
+        v.memory.writes.iter().for_each(|&b| touch(space(b), true));
         let vector = matches!(effect, Effect::VmemLoad | Effect::VmemStore);
         if !named && (vector || copies) {
             touch(Space::Anything, effect != Effect::VmemLoad);

@@ -7,7 +7,7 @@
 //!   use [`KernelBuilder::s_var`] or [`KernelBuilder::v_var`] for a variable's first value.
 //! - Memory, matrix-unit, cross-lane and DMA instructions are in [`super::build_units`].
 
-use super::{BufferRef, Item, Kernel, Loop, LoopHints, M, P, Register, S, Trips, V, VInst};
+use super::{BufferRef, Item, Kernel, Loop, LoopHints, M, P, Register, S, Touched, Trips, V, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::program::DebugPlace;
 use systole_isa::{ChipConfig, Inst, Kind, Op};
@@ -215,7 +215,8 @@ impl KernelBuilder {
     /// Appends an instruction with the buffers it reads and writes.
     pub fn emit_mem(&mut self, op: Op, operands: &[i32], reads: &[BufferRef], writes: &[BufferRef]) {
         let place = self.place;
-        let inst = VInst { inst: Inst::new(op, operands), reads: reads.to_vec(), writes: writes.to_vec(), place };
+        let memory = Touched { reads: reads.to_vec(), writes: writes.to_vec() };
+        let inst = VInst { inst: Inst::new(op, operands), memory, place };
         self.push(Item::Inst(inst));
     }
 

@@ -92,14 +92,25 @@ impl BufferRef {
     pub const SCALAR_MEMORY: BufferRef = BufferRef(u32::MAX - 1);
 }
 
+/// Memory that an instruction reads and writes (loads, stores, DMA). A DMA wait lists what it makes readable or writable
+/// again; everything on those buffers keeps its order with the wait.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Touched {
+    pub reads: Vec<BufferRef>,
+    pub writes: Vec<BufferRef>,
+}
+
+impl Touched {
+    pub fn is_empty(&self) -> bool {
+        self.reads.is_empty() && self.writes.is_empty()
+    }
+}
+
 /// An instruction over virtual registers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VInst {
     pub inst: Inst,
-    /// Memory that the instruction reads / writes (loads, stores, DMA). A DMA wait lists what it makes readable or
-    /// writable again; everything on those buffers keeps its order with the wait.
-    pub reads: Vec<BufferRef>,
-    pub writes: Vec<BufferRef>,
+    pub memory: Touched,
     /// Number of the line that it comes from, from 1, in [`Kernel::places`]; 0: none.
     pub place: u16,
 }
@@ -107,7 +118,7 @@ pub struct VInst {
 impl From<Inst> for VInst {
     /// One that touches no memory and comes from no line.
     fn from(inst: Inst) -> VInst {
-        VInst { inst, reads: Vec::new(), writes: Vec::new(), place: 0 }
+        VInst { inst, memory: Touched::default(), place: 0 }
     }
 }
 

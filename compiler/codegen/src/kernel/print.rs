@@ -51,7 +51,7 @@ fn items(out: &mut String, list: &[Item], depth: usize) -> fmt::Result {
     for item in list {
         match item {
             Item::Inst(v) => {
-                let (reads, writes) = (buffers("reads", &v.reads), buffers("writes", &v.writes));
+                let (reads, writes) = (buffers("reads", &v.memory.reads), buffers("writes", &v.memory.writes));
                 writeln!(out, "{pad}{}{reads}{writes}", instruction(&v.inst))?;
             }
             Item::Loop(l) => {

@@ -34,8 +34,8 @@ impl Node {
     pub fn new(v: &VInst) -> Node {
         Node {
             inst: v.inst,
-            reads: SmallVec::from_slice(&v.reads),
-            writes: SmallVec::from_slice(&v.writes),
+            reads: SmallVec::from_slice(&v.memory.reads),
+            writes: SmallVec::from_slice(&v.memory.writes),
             fold: None,
             copy: 0,
             place: v.place,

@@ -61,12 +61,30 @@ pub struct Least {
     pub recurrence: u32,
 }
 
+/// Where branches lead: the bundle of each label.
+#[derive(Clone, Debug, Default)]
+pub struct Labels(Vec<u32>);
+
+impl Labels {
+    /// Of a label that is not placed yet.
+    const NOWHERE: u32 = u32::MAX;
+
+    /// The bundle that a branch with this operand goes to.
+    pub fn target(&self, operand: i32) -> usize {
+        self.0[operand as usize] as usize
+    }
+
+    /// The bundles that branches may go to.
+    pub fn targets(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|&l| l as usize)
+    }
+}
+
 /// A kernel's linear code.
 #[derive(Clone, Debug)]
 pub struct Code {
     pub bundles: Vec<VBundle>,
-    /// Bundle index of each label.
-    pub labels: Vec<u32>,
+    pub labels: Labels,
     pub regions: Vec<Region>,
     pub names: Names,
     /// Registers with a given physical number: parameters and call arguments.
@@ -88,7 +106,7 @@ impl Code {
     pub fn new(names: Names) -> Code {
         Code {
             bundles: Vec::new(),
-            labels: Vec::new(),
+            labels: Labels::default(),
             regions: Vec::new(),
             names,
             fixed: Vec::new(),
@@ -99,13 +117,13 @@ impl Code {
 
     /// A label to be placed later.
     pub fn label(&mut self) -> u32 {
-        self.labels.push(u32::MAX);
-        self.labels.len() as u32 - 1
+        self.labels.0.push(Labels::NOWHERE);
+        self.labels.0.len() as u32 - 1
     }
 
     /// Places a label before the next bundle.
     pub fn place(&mut self, label: u32) {
-        self.labels[label as usize] = self.bundles.len() as u32;
+        self.labels.0[label as usize] = self.bundles.len() as u32;
     }
 
     /// Opens a region; bundles appended from now on name it.

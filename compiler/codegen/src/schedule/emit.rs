@@ -67,8 +67,9 @@ pub(super) fn link(unit: &Unit, codes: &[Linked]) -> Scheduled {
             let mut bundle = Bundle { insts: b.insts.iter().map(|&i| linked[k].moved(i)).collect() };
             for i in &mut bundle.insts {
                 let Some(t) = target_at(i.op) else { continue };
-                let to = i.operands[t] as usize;
-                i.operands[t] = if i.op == Op::BCall { places[to][0] } else { places[k][c.labels[to] as usize] } as i32;
+                let to = i.operands[t];
+                let begins = if i.op == Op::BCall { places[to as usize][0] } else { places[k][c.labels.target(to)] };
+                i.operands[t] = begins as i32;
             }
             bundle.insts.sort_by_key(|i| i.op.info().slot);
             out.bundles.push(bundle);

@@ -48,8 +48,8 @@ fn blocks(code: &Code) -> Vec<Block> {
     let n = code.bundles.len();
     let mut leader = vec![false; n + 1];
     leader[0] = true;
-    for &l in &code.labels {
-        leader[(l as usize).min(n)] = true;
+    for to in code.labels.targets() {
+        leader[to.min(n)] = true;
     }
     let control = |b: usize| {
         code.bundles[b].insts.iter().find(|i| {
@@ -77,7 +77,7 @@ fn blocks(code: &Code) -> Vec<Block> {
             if let Some(b) = branch
                 && let Some(at) = target_at(b.op)
             {
-                let to = code.labels[b.operands[at] as usize] as usize;
+                let to = code.labels.target(b.operands[at]);
                 if to < n {
                     next.push(index[to]);
                 }

@@ -310,9 +310,8 @@ fn schedule_kernel(
             (overflow.short.need.saturating_sub(overflow.short.have).max(1) as usize) << (attempt / MORE_AFTER).min(8);
         let region = &code.regions[overflow.region as usize];
         let level = levels.entry(region.id).or_insert(0);
-        if !overflow.through.is_empty() {
-            let regs: Vec<_> = overflow.through.iter().copied().take(excess).collect();
-            spiller.spill(&mut kernel, &regs);
+        if overflow.candidates.iter().any(|c| c.through) {
+            spiller.spill(&mut kernel, &overflow.cheapest(excess, true));
         } else if *level < LAST_LEVEL && attempt < MORE_AFTER {
             *level += 1;
         } else if *level < LAST_LEVEL {
@@ -322,8 +321,7 @@ fn schedule_kernel(
                 levels.insert(r.id, LAST_LEVEL);
             });
         } else if !overflow.candidates.is_empty() {
-            let regs: Vec<_> = overflow.candidates.iter().copied().take(excess).collect();
-            spiller.spill(&mut kernel, &regs);
+            spiller.spill(&mut kernel, &overflow.cheapest(excess, false));
         } else if overflow.short.file == File::Scalar && !exposed && calls::expose_outer_counters(&mut kernel) {
             // What is left are the counters of loops in loops. Pieces get other numbers.
             exposed = true;

@@ -9,7 +9,7 @@ use super::chaos::Chaos;
 use super::code::Code;
 use super::liveness::{self, Numbering, Ranges};
 use crate::kernel::regs::{File, Reg, registers};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use systole_isa::{ChipConfig, Op};
 
@@ -20,9 +20,22 @@ pub struct Overflow {
     /// Index into the code's regions.
     pub region: u32,
     /// Registers of the kernel that live there, the cheapest to keep in memory first.
-    pub candidates: Vec<Reg>,
-    /// Those of them that the region does not touch and that are used in shallower loops only.
-    pub through: Vec<Reg>,
+    pub candidates: Vec<Candidate>,
+}
+
+/// A register of the kernel that may be kept in memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate {
+    pub reg: Reg,
+    /// The region does not touch it, and it is used in shallower loops only.
+    pub through: bool,
+}
+
+impl Overflow {
+    /// So many of the candidates at most; `through`: of those that only live through the region.
+    pub fn cheapest(&self, most: usize, through: bool) -> Vec<Reg> {
+        self.candidates.iter().filter(|c| c.through || !through).map(|c| c.reg).take(most).collect()
+    }
 }
 
 /// Parts of an instruction's latency for which results that nothing reads keep their registers, where the whole is too much.
@@ -275,14 +288,12 @@ fn overflow(
     let candidates = candidates(code, numbering, ranges, &here, pinned);
     let region = code.bundles[bundle].region;
     let depth = code.regions[region as usize].depth;
-    let mut through = candidates.clone();
-    for b in code.bundles.iter().filter(|b| code.regions[b.region as usize].depth >= depth) {
-        for o in b.insts.iter().flat_map(registers).filter_map(|r| code.names.origin(r.reg)) {
-            through.retain(|&t| t != o);
-        }
-    }
+    let within = code.bundles.iter().filter(|b| code.regions[b.region as usize].depth >= depth);
+    let registers = within.flat_map(|b| b.insts.iter().flat_map(registers));
+    let touched: FxHashSet<Reg> = registers.filter_map(|r| code.names.origin(r.reg)).collect();
+    let candidates = candidates.into_iter().map(|reg| Candidate { reg, through: !touched.contains(&reg) }).collect();
     let short = Shortage { file, need: pressure[at as usize][file as usize], have: have(chip, file) };
-    Overflow { short, region, candidates, through }
+    Overflow { short, region, candidates }
 }
 
 /// Registers of the kernel behind the given ones, the cheapest to keep in memory first.

@@ -117,7 +117,7 @@ impl Walk<'_> {
         for r in registers(&v.inst).filter(|r| r.is_def && !r.is_use) {
             self.register(r.reg, list, position, true);
         }
-        for (buffers, defines) in [(&v.reads, false), (&v.writes, true)] {
+        for (buffers, defines) in [(&v.memory.reads, false), (&v.memory.writes, true)] {
             for b in buffers.iter().filter(|b| b.0 < FIRST_RESERVED) {
                 if let Some(&slot) = self.places.get(b) {
                     Held::note(&mut self.slots.slots[slot].held, list, position, defines);

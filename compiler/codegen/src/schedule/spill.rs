@@ -11,7 +11,7 @@
 use super::memory::FIRST_RESERVED;
 use super::slots::Slots;
 use crate::kernel::regs::{File, Reg, defs, registers, uses};
-use crate::kernel::{BufferRef, Item, Kernel, S, Trips, VInst};
+use crate::kernel::{BufferRef, Item, Kernel, S, Touched, Trips, VInst};
 use rustc_hash::{FxHashMap, FxHashSet};
 use systole_isa::{Effect, Inst, Op, Slot};
 
@@ -350,10 +350,10 @@ impl Rewriter<'_> {
 
 fn load_row(t: Reg, row: u32, buffer: BufferRef) -> Item {
     let inst = Inst::new(Op::VLd, &[t.number() as i32, 0, row as i32, 1]);
-    Item::Inst(VInst { reads: vec![buffer], ..VInst::from(inst) })
+    Item::Inst(VInst { memory: Touched { reads: vec![buffer], writes: Vec::new() }, ..VInst::from(inst) })
 }
 
 fn store_row(t: Reg, row: u32, buffer: BufferRef) -> Item {
     let inst = Inst::new(Op::VSt, &[t.number() as i32, 0, row as i32, 1, 0]);
-    Item::Inst(VInst { writes: vec![buffer], ..VInst::from(inst) })
+    Item::Inst(VInst { memory: Touched { reads: Vec::new(), writes: vec![buffer] }, ..VInst::from(inst) })
 }

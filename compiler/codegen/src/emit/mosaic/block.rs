@@ -300,7 +300,7 @@ fn may_cross(t: &Rc<Tensor>, to: &Region, same: bool, met: &mut Met) -> bool {
             let alike =
                 (r.base, r.offset, r.plane, &r.steps, r.lane) == (to.base, to.offset, to.plane, &to.steps, to.lane);
             // Lanes within registers are written in two steps.
-            !(same && alike && to.lane == Num::Const(0))
+            !(same && alike && to.lane.first == Num::Const(0))
         }
         Expr::Memory(_) | Expr::Splat(_) | Expr::Regs(_) | Expr::Iota(_) => false,
         Expr::Element(_, kids) => kids.iter().any(|k| from(k, same)),

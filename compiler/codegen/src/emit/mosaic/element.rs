@@ -226,7 +226,7 @@ impl Lower<'_> {
         let scaled = |r: &Region| {
             let scale = |x: i64| Some(x * into / from).filter(|s| s * from == x * into);
             let mut r = r.clone();
-            if r.row() != 1 || r.lane != Num::Const(0) {
+            if r.row() != 1 || r.lane.first != Num::Const(0) {
                 return None;
             }
             r.offset = scale(i64::from(r.offset))? as i32;

@@ -80,7 +80,7 @@ impl Lower<'_> {
         let (have, want) = (t.phys(), phys(dims, Form::Lanes));
         let lanes = u64::from(self.shape().1);
         let columns = (have[have.len() - 1], want[want.len() - 1]);
-        let all = runs(have.iter().product(), columns, lanes).filter(|_| from.lane == Num::Const(0));
+        let all = runs(have.iter().product(), columns, lanes).filter(|_| from.lane.first == Num::Const(0));
         let all = all.ok_or_else(|| Refused::new(format!("a reshape of {have:?} to {want:?}")))?;
         let region = self.temp(b, dims, Form::Lanes, t.dtype);
         for run in all {

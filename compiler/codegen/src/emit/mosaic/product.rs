@@ -288,7 +288,7 @@ impl Lower<'_> {
         let lanes = u64::from(self.shape().1);
         let whole = p.sizes[1] % u64::from(self.sub()) == 0 && p.sizes[3] % lanes == 0;
         let alike = (plus.plane, &plus.steps) == (to.plane, &to.steps) && to.row() >= 1;
-        let first = |r: &Region| r.lane == Num::Const(0) && r.dtype.packing() == 1;
+        let first = |r: &Region| r.lane.first == Num::Const(0) && r.dtype.packing() == 1;
         let apart = !super::block::crosses(&product, to, false);
         // Only this sum needs the product: the expression holds it, and nobody else does.
         let single = Rc::strong_count(&product) <= 3;
@@ -342,7 +342,7 @@ impl Lower<'_> {
         let phys = t.phys();
         let (rows, columns) = (phys[phys.len() - 2], phys[phys.len() - 1]);
         let known = i64::from(r.offset) % packing == 0 && self.begins_words(r.base);
-        let fine = r.lane == Num::Const(0) && known && even(r.plane) && r.outer().iter().all(|s| even(*s));
+        let fine = r.lane.first == Num::Const(0) && known && even(r.plane) && r.outer().iter().all(|s| even(*s));
         // Matrix units read whole registers of rows.
         let fine = fine && (!r.guarded || rows.is_multiple_of(u64::from(self.sub())));
         (fine && (r.row() >= 1 || rows == 1) && !(r.spread && columns > 1)).then(|| r.clone())

@@ -154,22 +154,22 @@ impl Lower<'_> {
     /// Moves a region on by columns; of so many columns it is.
     pub(super) fn skip_columns(&mut self, b: &mut KernelBuilder, r: &mut Region, by: Num, columns: u64) {
         let lanes = self.shape().1 as i32;
-        let lane = add(b, r.lane, by);
+        let lane = add(b, r.lane.first, by);
         match lane {
             Num::Const(c) => {
                 r.offset += c / lanes * r.plane as i32;
-                r.lane = Num::Const(c % lanes);
+                r.lane.first = Num::Const(c % lanes);
             }
             Num::Reg(_) => {
                 let q = two(b, Op::SShr, lane, Num::Const(lanes.trailing_zeros() as i32));
                 let rows = super::scalar::mul(b, q, Num::Const(r.plane as i32));
                 self.advance(b, r, rows);
-                r.lane = two(b, Op::SAnd, lane, Num::Const(lanes - 1));
+                r.lane.first = two(b, Op::SAnd, lane, Num::Const(lanes - 1));
                 // Columns that end in their register are not looked for in the next one, which may belong to others.
                 let width = columns.clamp(1, lanes as u64) as i32;
-                let ends = super::scalar::less(b, r.lane, Num::Const(lanes - width + 1));
+                let ends = super::scalar::less(b, r.lane.first, Num::Const(lanes - width + 1));
                 let (ends, plane) = (super::scalar::reg(b, ends), b.s_imm(r.plane as i32));
-                r.beyond = Some(b.s(Op::SSel, &[ends, crate::kernel::S::ZERO, plane]));
+                r.lane.beyond = Some(b.s(Op::SSel, &[ends, crate::kernel::S::ZERO, plane]));
             }
         }
         r.spread = false;

@@ -231,12 +231,12 @@ impl Lower<'_> {
         }
         // One row of whole registers: each of them may be a row.
         let one_row = from[..m - 1].iter().product::<u64>() == 1;
-        if one_row && to[n - 1] == lanes && from[m - 1].is_multiple_of(lanes) && r.lane == Num::Const(0) {
+        if one_row && to[n - 1] == lanes && from[m - 1].is_multiple_of(lanes) && r.lane.first == Num::Const(0) {
             out.steps = restrided(&[from[m - 1] / lanes], &[r.plane], &to[..n - 1])?;
             return Some(out);
         }
         let to_one = to[..n - 1].iter().product::<u64>() == 1;
-        if to_one && from[m - 1] == lanes && r.lane == Num::Const(0) {
+        if to_one && from[m - 1] == lanes && r.lane.first == Num::Const(0) {
             out.plane = restrided(&from[..m - 1], &r.steps, &[to[n - 1] / lanes])?[0];
             out.steps = vec![0; n - 1];
             return Some(out);
@@ -271,15 +271,15 @@ impl Lower<'_> {
     /// A region from a column on.
     pub(super) fn columns(&self, r: &Region, first: u64) -> Region {
         let lanes = u64::from(self.shape().1);
-        let before = match r.lane {
+        let before = match r.lane.first {
             Num::Const(l) => l as u64,
             Num::Reg(_) => 0,
         };
         let lane = before + first;
         let mut out = r.clone();
         out.offset += (lane / lanes) as i32 * r.plane as i32;
-        if matches!(r.lane, Num::Const(_)) {
-            out.lane = Num::Const((lane % lanes) as i32);
+        if matches!(r.lane.first, Num::Const(_)) {
+            out.lane.first = Num::Const((lane % lanes) as i32);
         }
         out.spread = false;
         out

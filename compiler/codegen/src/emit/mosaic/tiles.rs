@@ -2,7 +2,7 @@
 
 use super::block::needs_columns;
 use super::nest::{At, Body, Coord, Nest, SMALL, Walk, tiles};
-use super::value::{Expr, Form, Num, Region, Temp, Tensor, phys};
+use super::value::{Expr, Form, Lane, Num, Region, Temp, Tensor, phys};
 use super::{Lower, Refused};
 use crate::emit::Value;
 use crate::emit::elementwise::convert;
@@ -98,8 +98,7 @@ impl Lower<'_> {
             offset: (at * packing as u32) as i32,
             steps: strides,
             plane: layout.plane_rows() as i64,
-            lane: Num::Const(0),
-            beyond: None,
+            lane: Lane::known(0),
             guarded: false,
             spread: false,
             own: false,
@@ -200,25 +199,25 @@ impl Lower<'_> {
         let rows = (phys[d - 2], at.row);
         let v = self.load_rows(b, n, r, rows, place);
         if phys[d - 1] == 1 && !r.spread {
-            let idx = self.splat_num(b, r.lane);
+            let idx = self.splat_num(b, r.lane.first);
             return lanes_of(b, &v, |b, v| b.v(Op::XPermLane, &[v, idx]));
         }
-        if r.lane == Num::Const(0) {
+        if r.lane.first == Num::Const(0) {
             return v;
         }
         let lanes = self.shape().1;
-        let low = self.rotate(b, &v, r.lane, true);
+        let low = self.rotate(b, &v, r.lane.first, true);
         let left = phys[d - 1] - u64::from(if Nest::is_fixed(at.col) { at.col.fixed * lanes } else { 0 });
-        if matches!(r.lane, Num::Const(l) if left <= u64::from(lanes) - l as u64) {
+        if matches!(r.lane.first, Num::Const(l) if left <= u64::from(lanes) - l as u64) {
             return low;
         }
-        match r.beyond {
+        match r.lane.beyond {
             Some(rows) => place.base = b.s(Op::SAdd, &[base, rows]),
             None => place.offset += r.plane as i32,
         }
         let next = self.load_rows(b, n, r, rows, place);
-        let high = self.rotate(b, &next, r.lane, true);
-        let edge = self.lanes_until(b, r.lane);
+        let high = self.rotate(b, &next, r.lane.first, true);
+        let edge = self.lanes_until(b, r.lane.first);
         crate::emit::elementwise::select(b, &Value::mask(edge), &low, &high)
     }
 
@@ -326,7 +325,7 @@ impl Lower<'_> {
                 b.m_and(a, c)
             }
         };
-        if r.lane == Num::Const(0) {
+        if r.lane.first == Num::Const(0) {
             let last = phys[d - 1] % u64::from(lanes);
             let count = phys[d - 1].div_ceil(u64::from(lanes)) as u32;
             let cols = match last {
@@ -357,8 +356,8 @@ impl Lower<'_> {
                 Num::Reg(b.s(Op::SMin, &[left, all]))
             }
         };
-        let moved = self.rotate(b, v, r.lane, false);
-        let (lane, first) = (b.lane(), self.splat_num(b, r.lane));
+        let moved = self.rotate(b, v, r.lane.first, false);
+        let (lane, first) = (b.lane(), self.splat_num(b, r.lane.first));
         let end = self.splat_num(b, width);
         let end = b.v(Op::VAddI, &[first, end]);
         let from = b.cmp(Op::VLeS, first, lane);
@@ -366,7 +365,7 @@ impl Lower<'_> {
         let mask = b.m_and(from, to);
         let mask = and(b, rows, mask);
         store_value(b, &moved, place, mask);
-        if let (Num::Const(l), Num::Const(w)) = (r.lane, width)
+        if let (Num::Const(l), Num::Const(w)) = (r.lane.first, width)
             && l + w <= lanes as i32
         {
             return;

@@ -90,6 +90,22 @@ impl Drop for Temp {
     }
 }
 
+/// Where a vector's columns begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Lane {
+    /// Lanes before the first column, fewer than a register has.
+    pub first: Num,
+    /// Of lanes known at run time only: element rows to where a register's columns go on; 0 where they end in it.
+    pub beyond: Option<S>,
+}
+
+impl Lane {
+    /// So many known lanes before the first column.
+    pub fn known(first: i32) -> Lane {
+        Lane { first: Num::Const(first), beyond: None }
+    }
+}
+
 /// Where a vector lies in vector memory. Steps count element rows.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
@@ -99,10 +115,7 @@ pub(super) struct Region {
     /// Of each dimension but the last, outermost first: that of rows comes last.
     pub steps: Vec<i64>,
     pub plane: i64,
-    /// Lanes before the first column, fewer than a register has.
-    pub lane: Num,
-    /// Of lanes known at run time only: element rows to where a register's columns go on; 0 where they end in it.
-    pub beyond: Option<S>,
+    pub lane: Lane,
     /// Rows behind the vector's own are not read: a copy may be on its way into them.
     pub guarded: bool,
     /// Of one column: every lane has it.

@@ -32,14 +32,21 @@ impl Operand {
     }
 }
 
+/// A step's chunk of rhs.
+#[derive(Clone, Copy)]
+pub(super) struct StepChunk {
+    pub number: S,
+    /// Whether the step is its first.
+    pub new: S,
+}
+
 /// Registers that describe the current step; the odometer is already at the next one.
 pub(super) struct Current {
     /// k from the step's first on (where the last tile is partial).
     pub k_left: Option<S>,
-    /// Passes left, chunk, whether it is new, column groups left, whether the tile begins.
+    /// Passes left, chunk, column groups left, whether the tile begins.
     pub pass: Option<S>,
-    pub chunk: S,
-    pub new_chunk: S,
+    pub chunk: StepChunk,
     pub groups: S,
     pub first: S,
 }
@@ -57,9 +64,8 @@ pub(super) struct Sums {
 pub(super) struct Next {
     /// Steps: lhs, rhs, k left, n left, values of rows of lhs.
     pub odometer: Odometer<Kind>,
-    /// Its chunk, whether that is new, how many steps of it are left.
-    pub chunk: S,
-    pub new_chunk: S,
+    /// Its chunk, how many steps of it are left.
+    pub chunk: StepChunk,
     pub chunk_left: S,
     /// Whether it begins a tile; the accumulators' region of that.
     pub first: S,
@@ -475,7 +481,7 @@ impl Context<'_> {
         let rest = g.inner.count % g.sublanes;
         match self.pop.walk.line_left() {
             _ if !g.masked => M::ALL,
-            Some(left) if g.long_lines => {
+            Some(left) if g.blocks.long_lines => {
                 let last = b.def_s(Op::SEqI, &[left.into(), 1.into()]);
                 let (part, full) = (b.s_imm(rest as i32), b.s_imm(g.sublanes as i32));
                 let count = b.s(Op::SSel, &[last, part, full]);
@@ -510,7 +516,7 @@ impl Context<'_> {
             .zip(&self.pop.walk.vars[1 + rows..])
             .map(|(o, &base)| memory::load_value(b, o.array.dtype, place(o, base)))
             .collect();
-        let beside = self.p.geometry.beside.map_or(0, |beside| beside.whole.out);
+        let beside = self.p.geometry.batch.beside.map_or(0, |beside| beside.whole.out);
         let row = (plane * self.p.spec.out.plane_rows + inside + si as u32 * beside) as i32 + ahead;
         let row = (rows > 0).then(|| b.s_addi(self.pop.walk.vars[1], row));
         let at = TileAt {

@@ -205,7 +205,7 @@ pub fn walk(spec: &Contraction, tile: &Tile, chip: &ChipConfig) -> Result<TileWa
         let t = p.restored(tile)?;
         Ok(TileWalk {
             row_blocks: t.mo,
-            beside: p.geometry.beside.is_some(),
+            beside: p.geometry.batch.beside.is_some(),
             keeps_rhs: t.keeps_rhs(),
             leaves_early: t.early_rows(spec, p.geometry).is_some(),
         })

@@ -89,7 +89,7 @@ impl Problem<'_> {
             1.0,
         ];
         let staged = self.staging.chunks as f64;
-        let loaded = if g.beside.is_some() { units } else { f64::from(t.ns) };
+        let loaded = if g.batch.beside.is_some() { units } else { f64::from(t.ns) };
         let (rows, cols) = self.chip.mxu_chunks();
         let tile_rows = if self.staging.transposed { self.chip.mxu.cols } else { self.chip.mxu.rows };
         let tile_load = f64::from(tile_rows) * f64::from(t.kch * t.nch) / f64::from(rows * cols);

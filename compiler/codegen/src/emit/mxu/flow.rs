@@ -80,12 +80,12 @@ impl Context<'_> {
             b.set_s(self.next.first, Op::SLi, &[0.into()]);
         }
         if self.streams_inputs() {
-            b.copy_s(c.chunk, self.next.chunk);
-            b.copy_s(c.new_chunk, self.next.new_chunk);
+            b.copy_s(c.chunk.number, self.next.chunk.number);
+            b.copy_s(c.chunk.new, self.next.chunk.new);
             if let Some(left) = self.next.odometer.left(Kind::Group) {
                 b.copy_s(c.groups, left);
             }
-            b.set_s(self.next.new_chunk, Op::SLi, &[0.into()]);
+            b.set_s(self.next.chunk.new, Op::SLi, &[0.into()]);
         }
     }
 
@@ -103,8 +103,8 @@ impl Context<'_> {
                 b.s_inc(self.next.chunk_left, -1);
                 b.unless(self.next.chunk_left, |b| {
                     b.set_s(self.next.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
-                    b.s_inc(self.next.chunk, 1);
-                    b.set_s(self.next.new_chunk, Op::SLi, &[1.into()]);
+                    b.s_inc(self.next.chunk.number, 1);
+                    b.set_s(self.next.chunk.new, Op::SLi, &[1.into()]);
                 });
             }
             Kind::Group | Kind::Split | Kind::Wide | Kind::Block | Kind::Outer(_) | Kind::Batch(_) => {
@@ -128,8 +128,8 @@ impl Context<'_> {
         self.next_part(b);
         if self.streams_inputs() {
             b.set_s(self.next.chunk_left, Op::SLi, &[(self.t.ktc as i32).into()]);
-            b.set_s(self.next.chunk, Op::SLi, &[0.into()]);
-            b.set_s(self.next.new_chunk, Op::SLi, &[1.into()]);
+            b.set_s(self.next.chunk.number, Op::SLi, &[0.into()]);
+            b.set_s(self.next.chunk.new, Op::SLi, &[1.into()]);
         }
         if self.t.accumulators {
             b.set_s(self.next.first, Op::SLi, &[1.into()]);

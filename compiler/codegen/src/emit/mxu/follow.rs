@@ -74,7 +74,7 @@ impl Follow {
         let sub = i64::from(g.sublanes);
         let own = merged.outer.iter().copied().zip(a.outer.iter().copied());
         let own = own.chain([(merged.rows / g.sublanes, a.row * sub)]);
-        let dims = g.batch.iter().chain(&g.blocks).map(|d| (d.count, i64::from(d.out)));
+        let dims = g.batch.dims.iter().chain(&g.blocks.dims).map(|d| (d.count, i64::from(d.out)));
         let lines = g.inner.count.is_multiple_of(g.sublanes) && i64::from(g.inner.out) == a.row;
         lines && self.results.iter().all(same) && runs(own) == runs(dims)
     }
@@ -93,13 +93,13 @@ impl Problem<'_> {
         let (follow, g) = (self.spec.follow.as_ref()?, self.geometry);
         let simple =
             t.slab.walk.len() == 1 && !t.accumulators && t.ks == 1 && t.wide == 1 && self.formats.passes.len() == 1;
-        let whole = g.beside.is_none() && !g.masked && t.mo * t.ob == g.blocks[t.outer].count;
+        let whole = g.batch.beside.is_none() && !g.masked && t.mo * t.ob == g.blocks.dims[t.outer].count;
         if !simple || !whole || self.hooked || !follow.reads_results(self.spec) {
             return None;
         }
         let merged = RowBlocks::merged(&follow.spec, (g.sublanes, g.lanes))?;
         let count = |d: &[super::spec::Dim]| d.iter().map(|d| d.count).product::<u32>();
-        let blocks = count(&g.batch) * count(&g.blocks);
+        let blocks = count(&g.batch.dims) * count(&g.blocks.dims);
         let tiles = t.tiles(g) / t.ng;
         (follow.in_order(&merged, g) && tiles > 1).then_some(())?;
         Some((merged, Beside { blocks, of_tile: blocks / tiles }))

@@ -14,14 +14,8 @@ use systole_isa::ChipConfig;
 pub struct Geometry {
     pub sublanes: u32,
     pub lanes: u32,
-    pub batch: Vec<Dim>,
-    /// Batch indices that the matrix units compute beside each other, each with weights of its own: neighbours along a dimension of
-    /// which the last of `batch` counts what is done at a time.
-    pub beside: Option<Beside>,
-    /// Block dimensions: strides from block to block.
-    pub blocks: Vec<Dim>,
-    /// The last of `blocks` counts blocks of one line (else a line is one block).
-    pub long_lines: bool,
+    pub batch: Batch,
+    pub blocks: Blocks,
     /// The dimension across sublanes: positions of a line and strides between them.
     pub inner: Dim,
     pub taps: Vec<Dim>,
@@ -32,7 +26,25 @@ pub struct Geometry {
     pub masked: bool,
 }
 
-/// See [`Geometry::beside`].
+/// The dimensions that all three arrays have.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch {
+    pub dims: Vec<Dim>,
+    /// Batch indices that the matrix units compute beside each other, each with weights of its own: neighbours along a dimension of
+    /// which the last of `dims` counts what is done at a time.
+    pub beside: Option<Beside>,
+}
+
+/// The dimensions of blocks of rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Blocks {
+    /// Strides from block to block.
+    pub dims: Vec<Dim>,
+    /// The last of `dims` counts blocks of one line (else a line is one block).
+    pub long_lines: bool,
+}
+
+/// See [`Batch::beside`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Beside {
     /// The whole dimension.
@@ -112,13 +124,11 @@ impl Geometry {
 
     /// The geometry with neighbours along the innermost batch dimension beside each other.
     fn beside(&self, chip: &ChipConfig, units: u32) -> Option<Geometry> {
-        let whole = self.batch.last().copied().filter(|_| chip.mxu.count > 1)?;
+        let (&whole, around) = self.batch.dims.split_last().filter(|_| chip.mxu.count > 1)?;
         let units = units.min(whole.count);
-        let mut g = Geometry { beside: Some(Beside { whole, units }), ..self.clone() };
-        g.batch.pop();
         let [lhs, rhs, out] = [whole.lhs, whole.rhs, whole.out].map(|stride| stride * units);
-        g.batch.push(Dim { count: whole.count.div_ceil(units), lhs, rhs, out });
-        Some(g)
+        let dims = [around, &[Dim { count: whole.count.div_ceil(units), lhs, rhs, out }]].concat();
+        Some(Geometry { batch: Batch { dims, beside: Some(Beside { whole, units }) }, ..self.clone() })
     }
 
     /// All dimensions of rows: the result's, and batch dimensions that the rhs does not have.
@@ -168,10 +178,8 @@ impl Geometry {
         Geometry {
             sublanes,
             lanes,
-            batch,
-            beside: None,
-            blocks: rows,
-            long_lines,
+            batch: Batch { dims: batch, beside: None },
+            blocks: Blocks { dims: rows, long_lines },
             inner,
             taps,
             k: spec.k,

@@ -35,8 +35,8 @@ impl Levels<'_> {
             (Kind::Wide, t.wide),
             (Kind::Block, t.mo),
         ]);
-        all.extend((0..t.outer).rev().map(|i| (Kind::Outer(i), g.blocks[i].count)));
-        all.extend(g.batch.iter().enumerate().rev().map(|(i, d)| (Kind::Batch(i), d.count)));
+        all.extend((0..t.outer).rev().map(|i| (Kind::Outer(i), g.blocks.dims[i].count)));
+        all.extend(g.batch.dims.iter().enumerate().rev().map(|(i, d)| (Kind::Batch(i), d.count)));
         all
     }
 
@@ -55,21 +55,21 @@ impl Levels<'_> {
 
     fn block(&self, stride: u32) -> Gain {
         let t = self.t;
-        let count = self.p.geometry.blocks[t.outer].count as i64;
+        let count = self.p.geometry.blocks.dims[t.outer].count as i64;
         gain(t.ob as i64 * stride as i64, (count - (t.mo * t.ob) as i64) * stride as i64)
     }
 
     fn batch(&self, i: usize, stride: impl Fn(&Dim) -> u32) -> Gain {
         let g = self.p.geometry;
-        let beside = g.beside.filter(|_| i + 1 == g.batch.len());
+        let beside = g.batch.beside.filter(|_| i + 1 == g.batch.dims.len());
         let last = beside.map_or(0, |beside| beside.last() * i64::from(stride(&beside.whole)));
-        gain(stride(&g.batch[i]).into(), last)
+        gain(stride(&g.batch.dims[i]).into(), last)
     }
 
     /// The dimension of a copy that batch indices beside each other are, if the window holds several: their number, distances in
     /// the array and in the window.
     pub(super) fn beside(&self, w: &Window, stride: impl Fn(&Dim) -> u32) -> Option<[u32; 3]> {
-        let beside = self.p.geometry.beside.filter(|_| w.beside > 1)?;
+        let beside = self.p.geometry.batch.beside.filter(|_| w.beside > 1)?;
         Some([w.beside, stride(&beside.whole), w.apart()])
     }
 
@@ -80,8 +80,8 @@ impl Levels<'_> {
             Kind::Split => gain((t.kt * t.kch) as i64 * plane as i64, 0),
             Kind::Tap(i) => gain(g.taps[i].lhs as i64, 0),
             Kind::K => gain((t.kch * plane) as i64, 0),
-            Kind::Block => self.block(g.blocks[t.outer].lhs),
-            Kind::Outer(i) => gain(g.blocks[i].lhs as i64, 0),
+            Kind::Block => self.block(g.blocks.dims[t.outer].lhs),
+            Kind::Outer(i) => gain(g.blocks.dims[i].lhs as i64, 0),
             Kind::Batch(i) => self.batch(i, |d| d.lhs),
         }
     }
@@ -119,8 +119,8 @@ impl Levels<'_> {
             Kind::Pass | Kind::Tap(_) | Kind::K | Kind::Split => Gain::default(),
             Kind::Group => gain((t.group() * plane) as i64, self.group_last() * plane as i64),
             Kind::Wide => gain(self.wide().step as i64 * plane as i64, self.wide().last as i64 * plane as i64),
-            Kind::Block => self.block(g.blocks[t.outer].out),
-            Kind::Outer(i) => gain(g.blocks[i].out as i64, 0),
+            Kind::Block => self.block(g.blocks.dims[t.outer].out),
+            Kind::Outer(i) => gain(g.blocks.dims[i].out as i64, 0),
             Kind::Batch(i) => self.batch(i, |d| d.out),
         }
     }

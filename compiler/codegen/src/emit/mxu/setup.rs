@@ -1,6 +1,6 @@
 //! From a tiling to the [`Context`] of an emission: parameters, windows, streams and the first values of all registers.
 
-use super::body::{Context, Current, Next, Operand, Pops, Pushes, Rings, Streams, Sums};
+use super::body::{Context, Current, Next, Operand, Pops, Pushes, Rings, StepChunk, Streams, Sums};
 use super::ends::{Closing, open_streams};
 use super::follow::{Follow, Following};
 use super::levels::{Gain, Levels, gain};
@@ -305,7 +305,7 @@ pub(super) fn prepare<'a>(
     let rows: Vec<S> = spec.start.iter().flat_map(Start::rows).map(|_| b.param()).collect();
     let following: Vec<S> = (0..spec.follow.as_ref().map_or(0, Follow::params)).map(|_| b.param()).collect();
     let mut r = Resources { scratch: b.param(), words: 0, descs: Descs::default(), semaphores: 0 };
-    let beside = g.beside.map_or(Dim { count: 1, lhs: 0, rhs: 0, out: 0 }, |beside| beside.whole);
+    let beside = g.batch.beside.map_or(Dim { count: 1, lhs: 0, rhs: 0, out: 0 }, |beside| beside.whole);
     let lhs = base(b, &mut r, chip, (spec.lhs, lhs_param), (t.windows.lhs.as_ref(), beside.lhs));
     let rhs = base(b, &mut r, chip, (spec.rhs, rhs_param), (t.windows.rhs.as_ref(), beside.rhs));
     let out = base(b, &mut r, chip, (spec.out, out_param), (t.windows.out.as_ref(), beside.out));
@@ -351,7 +351,7 @@ pub(super) fn prepare<'a>(
     let push = Walk::new(b, &walk, push_at, false);
     let walk: Vec<(u32, i32)> = t.slab.walk.iter().map(|d| (d.count, d.out as i32)).collect();
     let pop_at = (0..1 + uses_row as usize + extras.len()).map(|_| b.s_var(0)).collect();
-    let pop = Walk::new(b, &walk, pop_at, g.masked && g.long_lines);
+    let pop = Walk::new(b, &walk, pop_at, g.masked && g.blocks.long_lines);
     let lag = if t.accumulators { steps - 1 + seg.lag } else { seg.lag + 1 };
     let ring = |b: &mut KernelBuilder, w: &Option<Window>, a: &Array| {
         let w = w.filter(|w| w.count > 1)?;
@@ -362,8 +362,7 @@ pub(super) fn prepare<'a>(
     let current = Current {
         k_left: partial.then(|| b.s_var(0)),
         pass: (p.formats.passes.len() > 1).then(|| b.s_var(0)),
-        chunk: zero(b),
-        new_chunk: zero(b),
+        chunk: StepChunk { number: zero(b), new: zero(b) },
         groups: zero(b),
         first: zero(b),
     };
@@ -371,8 +370,7 @@ pub(super) fn prepare<'a>(
     let (params_buf, rows_buf, sums_buf) = (b.buffer(), b.buffer(), b.buffer());
     let next = Next {
         odometer: next,
-        chunk: zero(b),
-        new_chunk: b.s_var(1),
+        chunk: StepChunk { number: zero(b), new: b.s_var(1) },
         first: b.s_var(1),
         region: zero(b),
         chunk_left: b.s_var(t.ktc as i32),

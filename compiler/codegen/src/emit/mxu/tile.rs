@@ -163,13 +163,13 @@ impl Tiling {
 
     /// Output tiles of the kernel.
     pub fn tiles(&self, g: &Geometry) -> u32 {
-        let outer: u32 = g.batch.iter().chain(&g.blocks[..self.outer]).map(|d| d.count).product();
+        let outer: u32 = g.batch.dims.iter().chain(&g.blocks.dims[..self.outer]).map(|d| d.count).product();
         outer * self.mo * self.wide * self.ng
     }
 
     /// Batch indices beside each other of an array, of which `stride` is the distance between neighbours.
     fn held(&self, g: &Geometry, stride: impl Fn(&Dim) -> u32) -> u32 {
-        g.beside.filter(|beside| stride(&beside.whole) > 0).map_or(1, |beside| beside.units)
+        g.batch.beside.filter(|beside| stride(&beside.whole) > 0).map_or(1, |beside| beside.units)
     }
 
     /// Word rows of scratch memory.
@@ -201,8 +201,8 @@ impl Tiling {
 
     /// Blocks of lhs and of rhs that are read in all.
     pub fn reads(&self, g: &Geometry) -> (u32, u32) {
-        let batch: u32 = g.batch.iter().map(|d| d.count).product();
-        let outer: u32 = g.blocks[..self.outer].iter().map(|d| d.count).product();
+        let batch: u32 = g.batch.dims.iter().map(|d| d.count).product();
+        let outer: u32 = g.blocks.dims[..self.outer].iter().map(|d| d.count).product();
         let lhs = batch * outer * self.mo * self.wide * self.ks;
         let once = self.rows_share_rhs && (self.ng == 1 || self.keeps_rhs());
         (lhs, if once { self.ng } else { lhs * self.ng })
@@ -218,7 +218,7 @@ impl Tiling {
         let apart = self.slab.out.iter().zip(0..).all(|(&at, i)| at == i * slab);
         let whole = self.windows.out.is_some_and(|w| w.copied == self.ms * slab);
         let words = ((self.blocks - tail) * g.sublanes).is_multiple_of(spec.out.dtype.packing() as u32);
-        let splits = !g.masked && g.beside.is_none() && !self.accumulators && tail > 0 && tail < self.blocks;
+        let splits = !g.masked && g.batch.beside.is_none() && !self.accumulators && tail > 0 && tail < self.blocks;
         (splits && follow && apart && whole && words).then_some((self.blocks - tail) * g.sublanes)
     }
 
@@ -236,8 +236,9 @@ impl Tiling {
 
     /// Whether some tiles compute results again that others have.
     pub fn overlaps(&self, g: &Geometry) -> bool {
-        let rows = self.mo * self.ob != g.blocks[self.outer].count;
-        rows || self.wide * self.ng * self.group() != g.planes_n || g.beside.is_some_and(|beside| beside.last() != 0)
+        let rows = self.mo * self.ob != g.blocks.dims[self.outer].count;
+        rows || self.wide * self.ng * self.group() != g.planes_n
+            || g.batch.beside.is_some_and(|beside| beside.last() != 0)
     }
 
     /// Whether each of several groups of rhs has a window that it stays in for all row blocks.
@@ -307,8 +308,8 @@ impl Problem<'_> {
         let mut refused = None;
         let streams = [self.spec.lhs.place, self.spec.rhs.place].contains(&Place::Hbm);
         for ns in 1..=self.units {
-            for outer in 0..g.blocks.len() {
-                for ob in cuts(g.blocks[outer].count) {
+            for outer in 0..g.blocks.dims.len() {
+                for ob in cuts(g.blocks.dims[outer].count) {
                     let splits = if streams { self.splits(ns) } else { vec![(1, 0)] };
                     let tilings = splits.into_iter().flat_map(|(ks, ng)| self.tilings(ns, (outer, ob), (ks, ng)));
                     for t in tilings {
@@ -379,7 +380,7 @@ impl Problem<'_> {
     /// If there is no such tiling of this problem.
     pub fn restored(&self, tile: &Tile) -> Result<Tiling, MxuError> {
         let none = || MxuError::Tile(tile.to_string());
-        let blocks = self.geometry.blocks.get(tile.outer as usize).ok_or_else(none)?;
+        let blocks = self.geometry.blocks.dims.get(tile.outer as usize).ok_or_else(none)?;
         let counts = [tile.units, tile.rows, tile.splits, tile.groups];
         if counts.contains(&0) || tile.units > self.units || tile.rows > blocks.count {
             return Err(none());
@@ -425,14 +426,14 @@ impl Problem<'_> {
         }
         let ms = self.units / ns;
         // Where the end of a line is masked, its position must be that of the innermost walk.
-        let whole_lines = g.masked && g.long_lines;
-        if whole_lines && outer + 1 == g.blocks.len() && ob != g.blocks[outer].count {
+        let whole_lines = g.masked && g.blocks.long_lines;
+        if whole_lines && outer + 1 == g.blocks.dims.len() && ob != g.blocks.dims[outer].count {
             return None;
         }
-        let block = Dim { count: ob, ..g.blocks[outer] };
+        let block = Dim { count: ob, ..g.blocks.dims[outer] };
         let mut dims = vec![block];
-        dims.extend(&g.blocks[outer + 1..]);
-        let (ms, (walk, slab_lhs, slab_out)) = match g.beside {
+        dims.extend(&g.blocks.dims[outer + 1..]);
+        let (ms, (walk, slab_lhs, slab_out)) = match g.batch.beside {
             Some(_) if ns > 1 => return None,
             Some(beside) => {
                 let (walk, lhs, out) = slabs(dims, 1, whole_lines)?;
@@ -459,9 +460,9 @@ impl Problem<'_> {
         if wide > 1 && (groups * ns * nch > g.planes_n || ragged) {
             return None;
         }
-        let batches: u32 = g.batch.iter().map(|d| d.count).product();
-        let mo = g.blocks[outer].count.div_ceil(ob);
-        let row_blocks = g.blocks[..outer].iter().map(|d| d.count).product::<u32>() * mo;
+        let batches: u32 = g.batch.dims.iter().map(|d| d.count).product();
+        let mo = g.blocks.dims[outer].count.div_ceil(ob);
+        let row_blocks = g.blocks.dims[..outer].iter().map(|d| d.count).product::<u32>() * mo;
         let mut t = Tiling {
             ns,
             ms,
@@ -498,12 +499,12 @@ impl Problem<'_> {
     fn windows(&self, t: &mut Tiling) {
         let (g, spec) = (self.geometry, self.spec);
         let (lhs_reads, rhs_reads) = t.reads(g);
-        let mut block = vec![Dim { count: t.ob, ..g.blocks[t.outer] }];
-        block.extend(&g.blocks[t.outer + 1..]);
-        let cut = g.long_lines && t.outer + 1 == g.blocks.len() && t.mo > 1;
+        let mut block = vec![Dim { count: t.ob, ..g.blocks.dims[t.outer] }];
+        block.extend(&g.blocks.dims[t.outer + 1..]);
+        let cut = g.blocks.long_lines && t.outer + 1 == g.blocks.dims.len() && t.mo > 1;
         // Positions of a line in the block: all of it, or whole registers where it is cut.
         let line = if cut { t.ob * g.sublanes } else { g.inner.count };
-        let lines = if g.long_lines { &block[..block.len() - 1] } else { &block[..] };
+        let lines = if g.blocks.long_lines { &block[..block.len() - 1] } else { &block[..] };
         let moved = |d: fn(&Dim) -> u32| Geometry::extent(lines, d) + (line - 1) * d(&g.inner);
         let reach = |d: fn(&Dim) -> u32| Geometry::extent(&block, d) + (g.sublanes - 1) * d(&g.inner);
         if spec.lhs.place == Place::Hbm {

@@ -52,7 +52,7 @@ fn lines_merge_through_padding() {
     ];
     let g = Geometry::new(&spec, &chip);
     assert_eq!(g.inner.count, 3 * 56 + 6 * 8 + 7);
-    assert_eq!(g.blocks, [Dim { count: 28, lhs: 8, rhs: 0, out: 8 }]);
+    assert_eq!(g.blocks.dims, [Dim { count: 28, lhs: 8, rhs: 0, out: 8 }]);
     assert!(!g.masked);
 }
 
@@ -61,8 +61,8 @@ fn shared_rhs_makes_batches_rows() {
     let chip = ChipConfig::from_preset("tpu-v5e").expect("a preset");
     let spec = Contraction::dot(3, [20, 64, 64], view(96, 1, 24), (view(64, 1, 0), false), view(96, 1, 24));
     let g = Geometry::new(&spec, &chip);
-    assert_eq!((g.batch.len(), g.inner.count, g.masked), (0, 68, false));
+    assert_eq!((g.batch.dims.len(), g.inner.count, g.masked), (0, 68, false));
     let spec = Contraction::dot(3, [1, 64, 64], view(32, 1, 1), (view(96, 1, 64), false), view(32, 1, 1));
     let g = Geometry::new(&spec, &chip);
-    assert_eq!((g.batch.len(), g.inner.count, g.masked), (1, 1, true));
+    assert_eq!((g.batch.dims.len(), g.inner.count, g.masked), (1, 1, true));
 }

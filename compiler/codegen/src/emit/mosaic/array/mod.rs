@@ -5,7 +5,7 @@ mod number;
 mod view;
 
 use super::scalar::{add, mul, two};
-use super::value::{Expr, Form, Fun, Num, Ref, Region, Tensor, Val};
+use super::value::{Expr, Form, Fun, Lane, Num, Ref, Region, Tensor, Val};
 use super::{Lower, Made, MosaicArray, Refused};
 use crate::kernel::{KernelBuilder, S};
 use std::rc::Rc;
@@ -175,8 +175,7 @@ impl<'a> Lower<'a> {
             offset: 0,
             steps,
             plane: r.plane,
-            lane: Num::Const(0),
-            beyond: None,
+            lane: Lane::known(0),
             guarded: r.guarded,
             spread: false,
             own: false,

@@ -30,7 +30,7 @@ impl Problem<'_> {
     pub(in super::super) fn closes<'t>(&self, t: &'t Tiling) -> impl Iterator<Item = u32> + use<'t> {
         let (g, spec, s) = (self.geometry, self.spec, self.staging);
         let plain = !t.accumulators && t.ks == 1 && t.spread == 0 && t.follow == 0 && self.formats.passes.len() == 1;
-        let simple = g.taps.is_empty() && g.beside.is_none() && spec.start.is_none() && !self.hooked;
+        let simple = g.taps.is_empty() && g.batch.beside.is_none() && spec.start.is_none() && !self.hooked;
         let lags = t.segments.lag == 0 && t.segments.tail > 0;
         let leaves = t.windows.out.is_some() && t.tiles(g) > 1;
         let cols = t.nch * g.lanes;

@@ -24,7 +24,7 @@ impl Problem<'_> {
         let slab = t.blocks * sub;
         let window = t.windows.lhs.filter(|w| w.copied > (t.ms - 1) * slab && w.beside == 1)?;
         let plain = !t.accumulators && t.ks == 1 && t.spread == 0 && t.follow == 0 && self.formats.passes.len() == 1;
-        let simple = g.taps.is_empty() && g.beside.is_none() && g.inner.lhs == 1 && !self.hooked;
+        let simple = g.taps.is_empty() && g.batch.beside.is_none() && g.inner.lhs == 1 && !self.hooked;
         let lags = t.segments.lag == 0 && t.segments.tail > 0 && t.kc > 1;
         let follow = matches!(t.slab.walk[..], [d] if d.lhs == sub || d.count == 1);
         let apart = t.slab.lhs.iter().zip(0..).all(|(&at, i)| at == i * slab);
@@ -108,8 +108,8 @@ impl Context<'_> {
             }
             b.if_(s.left(), |b| s.start(b, i));
         };
-        b.if_(c.new_chunk, |b| {
-            switch(b, c.chunk, self.t.kc, &|b, i| {
+        b.if_(c.chunk.new, |b| {
+            switch(b, c.chunk.number, self.t.kc, &|b, i| {
                 if groups == 1 {
                     return event(b, i);
                 }
@@ -129,9 +129,9 @@ impl Context<'_> {
         if at_start {
             return event(b, 0);
         }
-        let due = b.s(Op::SSel, &[self.rhs_waits, self.next.new_chunk, S::ZERO]);
+        let due = b.s(Op::SSel, &[self.rhs_waits, self.next.chunk.new, S::ZERO]);
         b.if_(due, |b| {
-            switch(b, self.next.chunk, self.t.kc, &event);
+            switch(b, self.next.chunk.number, self.t.kc, &event);
             // The last part may begin with any of its chunks; no others come behind them.
             if let Some(closing) = &self.closing {
                 closing.if_last(b, |b| (1..self.t.kc).for_each(|i| s.wait(b, i)));
