@@ -421,8 +421,8 @@ impl Collector {
             (of.busy, of.stall, of.idle) = (busy.min(cycles), stall, left);
             of.useful = useful.min(of.busy as f64);
         };
-        for unit in 0..SLOT_UNITS {
-            let group = SLOTS[unit] as usize;
+        for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
+            let group = *slot as usize;
             let (mut busy, mut stall, work) = (totals.sums[unit], totals.stall[unit], totals.sums[SLOT_UNITS + unit]);
             if code.long[group] {
                 busy = busy.saturating_add_signed(self.group_busy[group]);
