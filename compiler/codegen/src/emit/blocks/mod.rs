@@ -97,6 +97,8 @@ struct Choice {
     /// One block is finished before the next begins: they have common rows.
     serial: bool,
     cost: u64,
+    /// Cycles of HBM for all copies inside of the outer loops.
+    traffic: f64,
 }
 
 /// Cycles around a block: looks at semaphores, starts of copies, the loop.
@@ -378,6 +380,11 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     let larger = larger.map(|size| size * unit).filter(|&size| is_block(size, n, unit));
     let larger: Vec<Choice> = larger.filter_map(|size| cut(body, spec, at, size, chip)).collect();
     all.extend(larger.into_iter().rev());
+    // The whole dimension as one block, where nothing is brought again that smaller blocks bring each.
+    if even * unit < n {
+        let less = |c: &Choice| all.iter().all(|other| c.traffic < LARGER * other.traffic);
+        all.extend(cut(body, spec, at, n, chip).filter(less));
+    }
     all.retain(|c| c.bytes(chip) <= budget);
     all
 }
@@ -483,7 +490,8 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
     let row = row + if rest > 0 { alone(&last, rest) } else { 0.0 };
     let cost = (row * rows as f64).min(u64::MAX as f64 / 4.0) as u64;
     let kept = if let Body::Loop(s) = body { scratch_rows(s, chip) } else { 0 };
-    Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, kept, serial, cost })
+    let traffic = f64::from(blocks) * (whole.read + whole.written) + last.read + last.written;
+    Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, kept, serial, cost, traffic })
 }
 
 /// Cycles from a copy's start to its first byte.
