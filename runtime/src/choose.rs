@@ -241,6 +241,9 @@ impl Client {
         if open && (alone.ways.strips.is_some() || made.is_some_and(|n| n > 0)) {
             attempt(&mut chosen, resident, if alone.ways.strips == Some(0) { None } else { Some(0) });
         }
+        if open && alone.ways.strips.is_some_and(|n| n > 0) {
+            attempt(&mut chosen, resident, None);
+        }
         if resident.is_none() {
             let strips = chosen.0.ways.strips;
             let vmem = self.chip().part(&alone.ways.part.unwrap_or_default()).vmem.bytes;
