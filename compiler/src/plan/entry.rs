@@ -10,7 +10,7 @@ use super::place::{Crowding, Placement, hand_over, place};
 use super::planned::{Plan, PlanHead, PlannedArray, PodCode};
 use super::step::{BufferKind, Draft, Residency, Step};
 use super::view::{BufId, Form, View};
-use super::{alone, finish, follow, overlap, padding, start};
+use super::{alone, finish, follow, overlap, padding, start, turns};
 use std::collections::BTreeSet;
 use systole_hlo::core::CoreModule;
 use systole_hlo::error::{CompileError, Resource, limit};
@@ -67,8 +67,22 @@ struct Attempt {
     choice: bool,
     /// Loops that cores cannot share.
     apart: Vec<String>,
-    /// Products do on the way what loops leave to them.
+    /// Products do on the way what loops leave to them; loops bring parts ahead.
     begun: bool,
+    ahead: bool,
+    /// Bytes of whole arrays that are copied, if it has a place for all.
+    copied: Option<u64>,
+}
+
+/// What takes room in a plan, if there is any.
+#[derive(Clone, Copy)]
+struct Wanted {
+    /// Exchanges are hidden.
+    hide: bool,
+    /// Products begin with what loops leave them.
+    begin: bool,
+    /// Loops bring parts turns before they are wanted.
+    ahead: bool,
 }
 
 /// A plan that is asked for.
@@ -100,11 +114,11 @@ impl Asked<'_> {
             let mut unheld = None;
             loop {
                 let kept = (largest, &streamed, &together);
-                let attempt = |begin: bool| {
+                let attempt = |begin: bool, ahead: bool| {
                     let mut tried = Attempt::default();
-                    let made = self.draft(kept, (hide, begin)).and_then(|draft| {
+                    let made = self.draft(kept, Wanted { hide, begin, ahead }).and_then(|draft| {
                         draft.check(chip)?;
-                        tried.begun = draft.begun;
+                        (tried.begun, tried.ahead) = (draft.begun, draft.ahead > 0);
                         let mut crowding = Crowding { few: options.guide.few_aside, ..Crowding::default() };
                         let placement = place(&draft, chip, vmem_map(chip).arrays, &mut crowding);
                         let Crowding { mut arrays, choice, .. } = crowding;
@@ -112,6 +126,7 @@ impl Asked<'_> {
                         arrays.extend(placement.iter().flat_map(|p| &p.reloaded));
                         tried.crowding = arrays.iter().map(|b| draft.buffers[b.index()].name.clone()).collect();
                         let placement = placement?;
+                        tried.copied = Some(placement.copied);
                         tried.apart =
                             placement.together.iter().map(|op| draft.ops[*op as usize].name.clone()).collect();
                         guide::check(&draft, &options.guide.schedule)?;
@@ -119,10 +134,21 @@ impl Asked<'_> {
                     });
                     (made, tried)
                 };
-                let (mut made, mut tried) = attempt(true);
+                let (mut made, mut tried) = attempt(true, true);
+                let crowded = |(made, tried): (&Result<Plan, CompileError>, &Attempt)| {
+                    !tried.crowding.is_empty() || made.as_ref().is_err_and(CompileError::is_vmem)
+                };
+                // Parts that come before they are wanted take room from arrays that would have stayed.
+                if tried.ahead {
+                    let (other, plain) = attempt(true, false);
+                    let more = tried.copied.zip(plain.copied).is_some_and(|(ahead, plain)| ahead > plain);
+                    if crowded((&made, &tried)) || more {
+                        (made, tried) = (other, plain);
+                    }
+                }
                 // What loops leave to products takes more room than what they would make.
-                if tried.begun && (!tried.crowding.is_empty() || made.as_ref().is_err_and(CompileError::is_vmem)) {
-                    (made, tried) = attempt(false);
+                if tried.begun && crowded((&made, &tried)) {
+                    (made, tried) = attempt(false, false);
                 }
                 let Attempt { crowding, choice: open, apart, .. } = tried;
                 choice |= open;
@@ -161,7 +187,7 @@ impl Asked<'_> {
     fn draft(
         &self,
         (largest, streamed, together): (u64, &BTreeSet<String>, &BTreeSet<String>),
-        (hide, begin): (bool, bool),
+        Wanted { hide, begin, ahead }: Wanted,
     ) -> Result<Draft, CompileError> {
         let &Asked { core, chip, options, line: lines, memo } = self;
         let transfers = core.computations.iter().any(|c| {
@@ -231,6 +257,9 @@ impl Asked<'_> {
         }
         lower.plan.steps = overlap::leave_alone(std::mem::take(&mut lower.plan.steps));
         collective::finish(&mut lower.plan, chip);
+        if ahead {
+            turns::ahead(&mut lower.plan, chip);
+        }
         padding::note(&mut lower.plan);
         Ok(lower.plan)
     }

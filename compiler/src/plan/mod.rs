@@ -22,6 +22,7 @@ mod start;
 pub mod step;
 pub mod text;
 mod together;
+mod turns;
 pub mod verify;
 pub mod view;
 

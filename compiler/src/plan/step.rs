@@ -136,6 +136,24 @@ pub enum ScalarOp {
     },
 }
 
+impl ScalarOp {
+    /// The operation on what `word` makes of its operands; `None` if it makes nothing of one.
+    pub fn try_map(self, word: &mut dyn FnMut(Word) -> Option<Word>) -> Option<ScalarOp> {
+        Some(match self {
+            ScalarOp::Const(_) | ScalarOp::Device | ScalarOp::Core => self,
+            ScalarOp::Copy(a) => ScalarOp::Copy(word(a)?),
+            ScalarOp::Unary(op, a) => ScalarOp::Unary(op, word(a)?),
+            ScalarOp::Binary(op, a, b) => ScalarOp::Binary(op, word(a)?, word(b)?),
+            ScalarOp::Compare(d, a, b) => ScalarOp::Compare(d, word(a)?, word(b)?),
+            ScalarOp::Select(c, a, b) => ScalarOp::Select(word(c)?, word(a)?, word(b)?),
+            ScalarOp::Convert(a) => ScalarOp::Convert(word(a)?),
+            ScalarOp::ClampIndex { word: a, limit, unsigned } => {
+                ScalarOp::ClampIndex { word: word(a)?, limit, unsigned }
+            }
+        })
+    }
+}
+
 /// What a step asks of the host.
 #[derive(Clone, Debug)]
 pub struct HostStep {
@@ -315,6 +333,8 @@ pub struct Draft {
     pub channels: BTreeMap<(u64, usize), View>,
     /// Products do on the way what loops leave to them.
     pub begun: bool,
+    /// Semaphores of copies that loops begin ahead.
+    pub ahead: u32,
     /// Tables and semaphores of collectives.
     pub pod: PodPlan,
 }

@@ -226,7 +226,8 @@ pub fn describe(spec: &KernelSpec) -> String {
         }
         KernelSpec::Fetch(s) => {
             let rows: u64 = s.parts.iter().map(FetchPart::rows).sum();
-            format!("brings {rows} rows of {} arrays", s.parts.len())
+            let ahead = if s.ahead.is_some() { ", turns before they are wanted" } else { "" };
+            format!("brings {rows} rows of {} arrays{ahead}", s.parts.len())
         }
         KernelSpec::Sort { sort, pass } => format!("sorts 2^{} rows: {pass:?}", sort.row_bits),
         KernelSpec::Cholesky(s) => format!("factors of {} matrices of {} rows", s.batch, s.rows),

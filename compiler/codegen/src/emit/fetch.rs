@@ -1,7 +1,7 @@
 //! Parts of arrays in HBM brought into arrays in vector memory as they lie: copies alone, all under way at once.
 //!
 //! A move whose elements keep their lanes is a copy of whole rows; what is beside its elements in these rows is padding of the
-//! destination.
+//! destination. Copies that are begun ahead are under way when the kernel ends: a later call of it waits for them.
 
 use super::hbm::Descs;
 use super::moves::spec::MoveSpec;
@@ -9,12 +9,22 @@ use crate::kernel::build_units::DmaArgs;
 use crate::kernel::{BufferRef, KernelBuilder, KernelCode, Needs, S};
 use serde::{Deserialize, Serialize};
 use systole_isa::dma::MAX_DMA_DIMS;
-use systole_isa::{ChipConfig, DmaDesc, DmaDim, Space};
+use systole_isa::{ChipConfig, DmaDesc, DmaDim, Op, Space};
 
 /// Copies that are made at once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FetchSpec {
     pub parts: Vec<FetchPart>,
+    /// How those of several calls are told apart, if a later call waits for a call's copies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<Ahead>,
+}
+
+/// Copies of so many calls may be under way: each call's are counted by a semaphore of its own, from the first one on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Ahead {
+    pub semaphore: u32,
+    pub slots: u32,
 }
 
 /// A copy of `chunk` rows of words, again and again.
@@ -104,15 +114,16 @@ impl FetchPart {
 
 impl FetchSpec {
     /// Bytes that all copies bring.
-    fn bytes(&self, chip: &ChipConfig) -> u64 {
+    #[must_use]
+    pub fn bytes(&self, chip: &ChipConfig) -> u64 {
         let rows = self.parts.iter().fold(0u64, |n, p| n.saturating_add(p.rows()));
         rows.saturating_mul(chip.row_bytes())
     }
 
-    /// Semaphores of the kernel; `None` if they cannot count its bytes.
+    /// Semaphores that the kernel numbers for itself; `None` if they cannot count its bytes.
     #[must_use]
     pub fn semaphores(&self, chip: &ChipConfig) -> Option<u32> {
-        i32::try_from(self.bytes(chip)).ok().map(|_| 1)
+        i32::try_from(self.bytes(chip)).ok().map(|_| u32::from(self.ahead.is_none()))
     }
 
     /// Cycles: the way through HBM, once for all.
@@ -122,19 +133,45 @@ impl FetchSpec {
     }
 }
 
-/// The kernel. Parameters: for each part where it comes from (granules) and where it goes (word rows).
+/// The kernel. Parameters: for each part where it comes from (granules) and where it goes (word rows). If copies are begun ahead, then
+/// which slot's are begun, whether any are (0: none), which slot's are waited for, and their bytes (0: none).
 pub fn fetch_kernel(s: &FetchSpec, chip: &ChipConfig) -> KernelCode {
     let mut b = KernelBuilder::new("fetch", chip);
     let row_bytes = chip.core.lanes * 4;
     let places: Vec<[S; 2]> = s.parts.iter().map(|_| [b.param(), b.param()]).collect();
     let arrays: Vec<[BufferRef; 2]> = s.parts.iter().map(|_| [b.buffer(), b.buffer()]).collect();
     let mut descs = Descs::default();
-    for ((part, &[src, dst]), &[from, to]) in s.parts.iter().zip(&places).zip(&arrays) {
-        let desc = descs.number(part.desc(row_bytes));
-        let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem: 0 };
-        b.dma_start(args, &[from], &[to]);
+    let mut numbers: Vec<u32> = Vec::new();
+    for part in &s.parts {
+        numbers.push(descs.number(part.desc(row_bytes)));
     }
+    let start = |b: &mut KernelBuilder, sem: u32| {
+        for ((&desc, &[src, dst]), &[from, to]) in numbers.iter().zip(&places).zip(&arrays) {
+            let args = DmaArgs { desc, src, src_offset: S::ZERO, dst, dst_offset: S::ZERO, sem };
+            b.dma_start(args, &[from], &[to]);
+        }
+    };
     let [from, to] = [0, 1].map(|side| arrays.iter().map(|a| a[side]).collect::<Vec<_>>());
-    b.dma_wait(0, s.bytes(chip) as i32, &from, &to);
-    KernelCode::copying(b.finish(), descs.0, Needs { scratch_rows: 0, semaphores: 1 })
+    match s.ahead {
+        None => {
+            start(&mut b, 0);
+            b.dma_wait(0, s.bytes(chip) as i32, &from, &to);
+        }
+        Some(Ahead { semaphore, slots }) => {
+            let [begun, any, awaited, bytes] = std::array::from_fn(|_| b.param());
+            b.if_(any, |b| {
+                for slot in 0..slots {
+                    let own = b.def_s(Op::SEqI, &[begun.into(), (slot as i32).into()]);
+                    b.if_(own, |b| start(b, semaphore + slot));
+                }
+            });
+            for slot in 0..slots {
+                let own = b.def_s(Op::SEqI, &[awaited.into(), (slot as i32).into()]);
+                let bytes = b.s(Op::SMul, &[own, bytes]);
+                b.dma_wait_s(semaphore + slot, bytes, &from, &to);
+            }
+        }
+    }
+    let semaphores = u32::from(s.ahead.is_none());
+    KernelCode::copying(b.finish(), descs.0, Needs { scratch_rows: 0, semaphores })
 }

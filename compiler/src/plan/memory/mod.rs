@@ -56,6 +56,9 @@ pub struct Memory<'a> {
     pub choice: bool,
     /// Arrays of which loops read nothing but slices.
     pub sliced: Vec<BufId>,
+    /// How often the step runs, as far as loops around it say, and bytes of whole arrays that have been copied by then.
+    pub rounds: u64,
+    pub copied: u64,
 }
 
 /// Arrays of more than one part in so many of vector memory make room when they leave it, and take time to come back.
@@ -133,6 +136,8 @@ impl<'a> Memory<'a> {
             few: false,
             choice: false,
             sliced: Vec::new(),
+            rounds: 1,
+            copied: 0,
             semaphores: (kernel_semaphores(chip)..chip.core.semaphores).rev().collect(),
         };
         for (i, b) in buffers.iter().enumerate() {
@@ -378,6 +383,7 @@ impl<'a> Memory<'a> {
         let semaphore =
             self.semaphores.pop().ok_or_else(|| CompileError::internal("memory", "no semaphore is free"))?;
         let bytes = self.bytes[buf.index()];
+        self.copied = self.copied.saturating_add(bytes.saturating_mul(self.rounds));
         match i32::try_from(bytes) {
             Ok(bytes) => Ok(Pending { semaphore, bytes: bytes as u32 }),
             Err(_) => Err(CompileError::Limit {

@@ -177,15 +177,16 @@ impl<'a> Placer<'a> {
             }
         }
         let in_hbm = self.in_hbm_flags(&pinned);
-        let apart = self.apart;
+        let (apart, rounds) = (self.apart, self.memory.rounds);
         self.apart |= shared;
+        self.memory.rounds = rounds.saturating_mul(turns.unwrap_or(UNKNOWN_TURNS));
         let mut head = self.inner(head)?;
         if turns.is_none() {
             // Whether it goes on may have to be assumed, by its name.
             head.push(Action::Mark(op));
         }
         let body = self.branch(body, &pinned)?;
-        self.apart = apart;
+        (self.apart, self.memory.rounds) = (apart, rounds);
         if shared {
             self.note_shared_loop((&head, &body), &used, op);
         }

@@ -39,6 +39,8 @@ pub struct Placement {
     pub granules: Vec<Option<u64>>,
     pub hbm_bytes: u64,
     pub vmem_rows: u64,
+    /// Bytes of whole arrays that are copied between memories.
+    pub copied: u64,
     /// Where arrays are, and when.
     pub residences: Vec<DebugBuffer>,
     /// Large arrays that loops bring in whole, every time round, for a part at a place that changes.
@@ -93,7 +95,7 @@ fn placed(
     let given = |b: BufId| matches!(draft.buffers[b.index()].kind, BufferKind::Param(_) | BufferKind::Constant(_));
     let life = Lifetimes::new(&draft.steps, draft.buffers.len(), &given, &draft.results);
     let mut memory = Memory::new(chip, &draft.buffers, &super::memory::beyond::rows(draft, chip), life, vmem_rows);
-    memory.reserve_semaphores(draft.pod.reserved());
+    memory.reserve_semaphores(draft.pod.reserved() + draft.ahead);
     memory.keep(draft);
     memory.few = crowding.few;
     if !eligible.is_empty() {
@@ -144,6 +146,7 @@ fn placed(
         granules: p.memory.places.iter().map(|p| p.granule).collect(),
         hbm_bytes: p.memory.hbm.peak * HBM_GRANULE,
         vmem_rows: p.memory.vmem.peak,
+        copied: p.memory.copied,
         residences: p.stays.done,
         reloaded: p.reloaded,
         together: p.together,

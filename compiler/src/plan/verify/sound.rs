@@ -2,6 +2,7 @@
 //! of types that they take.
 
 use super::{Check, ensure};
+use crate::plan::kernel_semaphores;
 use crate::plan::spec::KernelSpec;
 use systole_codegen::emit::blocks::Body;
 use systole_codegen::emit::loops::RecurrenceSpec;
@@ -41,7 +42,13 @@ pub(super) fn sound(spec: &KernelSpec, chip: &ChipConfig) -> Check {
         KernelSpec::Scatter(s) => sound_scatter(s),
         KernelSpec::Fetch(s) => {
             let some = s.parts.iter().all(|p| p.rows() > 0 && p.dims.len() <= MAX_DMA_DIMS);
-            ensure(some && !s.parts.is_empty(), || "a fetch of nothing".into())
+            ensure(some && !s.parts.is_empty(), || "a fetch of nothing".into())?;
+            let Some(a) = s.ahead else { return Ok(()) };
+            let own = u64::from(a.semaphore)..u64::from(a.semaphore) + u64::from(a.slots);
+            let free = u64::from(kernel_semaphores(chip))..u64::from(chip.core.semaphores);
+            ensure(a.slots > 0 && free.contains(&own.start) && own.end <= free.end, || {
+                format!("copies ahead have no semaphores {} to {}", own.start, own.end)
+            })
         }
         KernelSpec::Sort { sort, pass } => sound_sort(sort, pass, chip),
         KernelSpec::Cholesky(s) => ensure(s.rows > 0, || "matrices without rows".into()),

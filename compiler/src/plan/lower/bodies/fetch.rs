@@ -44,7 +44,7 @@ impl<'a> Lower<'a> {
         let offset = self.granules(*src, fetched.from)?;
         let from = Arg::Array { buf: *src, usage: Use::Read, unit: Unit::Granules, offset, dynamic };
         let to = Arg::Array { buf: *dst, usage: Use::Write, unit: Unit::WordRows, offset: 0, dynamic: Vec::new() };
-        let spec = FetchSpec { parts: vec![fetched.part] };
+        let spec = FetchSpec { parts: vec![fetched.part], ahead: None };
         spec.semaphores(self.chip)?;
         Some(Fetch { spec, args: vec![from, to], op })
     }
@@ -67,7 +67,7 @@ impl<'a> Lower<'a> {
         let (from, to) = (side(true), side(false));
         let apart = (0..to.len()).all(|i| !from.contains(&to[i]) && !to[..i].contains(&to[i]));
         let bytes: u64 = to.iter().map(|b| self.plan.buffers[b.index()].layout.bytes()).sum();
-        let spec = FetchSpec { parts: [&spec.parts[..], &next.spec.parts].concat() };
+        let spec = FetchSpec { parts: [&spec.parts[..], &next.spec.parts].concat(), ahead: None };
         spec.semaphores(self.chip)?;
         let may = !changed && apart && bytes <= self.window_bytes() && args.len() <= MOST_OPERANDS;
         may.then_some((at, Fetch { spec, args, op: *op }))
