@@ -35,6 +35,8 @@ use systole_simulator::Mode;
 const SMALL: u64 = 10_000;
 /// Part of vector memory up to which arrays stay there in the plan that shares out most.
 const RESIDENT: u64 = 64;
+/// Share of the cycles without strips, or with, from which those with, or without, are hardly fewer.
+const NEAR: f64 = 0.95;
 /// Per cent of vector memory for a strip's arrays that are tried where the usual part makes strips.
 const SHARES: [u32; 3] = [50, 30, 0];
 /// Operations of a module from which on fewer are tried: every try plans all of it.
@@ -223,8 +225,8 @@ impl Client {
             return Ok((alone, Some(first)));
         };
         let mut chosen = (alone.clone(), Some(first));
-        // How many strips a plan has, if it fits.
-        let mut attempt = |chosen: &mut Chosen, max_resident, strips| -> Option<usize> {
+        // How many strips a plan has, if it fits, and the cycles of the fastest so far.
+        let mut attempt = |chosen: &mut Chosen, max_resident, strips| -> Option<(usize, u64)> {
             let guide = Guide { max_resident, ..alone.guide.clone() };
             let ways = Ways { cores: Some(cores), strips, ..alone.ways };
             let shared = CompileOptions { guide, ways, ..alone.clone() };
@@ -233,13 +235,16 @@ impl Client {
                 best = t;
                 *chosen = (shared, Some(done.program));
             }
-            Some(done.found.strips)
+            Some((done.found.strips, best))
         };
         let resident = alone.guide.max_resident;
         let made = attempt(&mut chosen, resident, alone.ways.strips);
         let open = strips.is_none() && alone.asked.pod.devices() <= 1;
-        if open && (alone.ways.strips.is_some() || made.is_some_and(|n| n > 0)) {
-            attempt(&mut chosen, resident, if alone.ways.strips == Some(0) { None } else { Some(0) });
+        let mut near = false;
+        if open && (alone.ways.strips.is_some() || made.is_some_and(|m| m.0 > 0)) {
+            let other = if alone.ways.strips == Some(0) { None } else { Some(0) };
+            let both = made.zip(attempt(&mut chosen, resident, other));
+            near = both.is_some_and(|(one, other)| other.1 < one.1 && other.1 as f64 > NEAR * one.1 as f64);
         }
         if open && alone.ways.strips.is_some_and(|n| n > 0) {
             attempt(&mut chosen, resident, None);
@@ -248,6 +253,10 @@ impl Client {
             let strips = chosen.0.ways.strips;
             let vmem = self.chip().part(&alone.ways.part.unwrap_or_default()).vmem.bytes;
             attempt(&mut chosen, Some(vmem / RESIDENT), strips);
+            // What is hardly faster with all that vector memory keeps may be slower with less.
+            if near {
+                attempt(&mut chosen, Some(vmem / RESIDENT), alone.ways.strips);
+            }
         }
         Ok(chosen)
     }

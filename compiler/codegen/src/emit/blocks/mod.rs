@@ -9,12 +9,15 @@
 //! code. The dimension and the size of blocks are those with the least traffic among those that fit.
 
 mod body;
+mod cost;
 mod flow;
 mod joint;
 mod share;
 mod window;
 
 pub use body::{Body, Walk};
+pub use cost::whole_work;
+use cost::{Moved, Times, latency};
 use serde::{Deserialize, Serialize};
 pub use share::{Share, choose_shares, result_words, slot_rows};
 use std::fmt;
@@ -68,7 +71,7 @@ impl fmt::Display for BlockCut {
     }
 }
 
-/// A chosen cut: what its kernel needs, and its cost in cycles.
+/// A chosen cut: what its kernel needs, and its cost in cycles on one core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChosenCut {
     pub cut: BlockCut,
@@ -88,6 +91,8 @@ struct Choice {
     size: u32,
     blocks: u32,
     rest: u32,
+    /// Steps of the dimensions around the blocks.
+    around: Vec<u32>,
     /// By array; `None` for scalars and arrays in vector memory.
     windows: Vec<Option<Window>>,
     rest_windows: Vec<Option<Window>>,
@@ -96,15 +101,9 @@ struct Choice {
     kept: u32,
     /// One block is finished before the next begins: they have common rows.
     serial: bool,
-    cost: u64,
-    /// Cycles of HBM for all copies inside of the outer loops.
-    traffic: f64,
+    times: Times,
 }
 
-/// Cycles around a block: looks at semaphores, starts of copies, the loop.
-const BLOCK: f64 = 60.0;
-/// Cycles of an inner loop of a block besides its work: filling and draining its pipeline.
-const LOOP: f64 = 60.0;
 /// Blocks that a body is cut into at least, where they do not become smaller than [`LEAST_BYTES`].
 const BLOCKS: u64 = 24;
 const LEAST_BYTES: u64 = 256 << 10;
@@ -128,7 +127,7 @@ pub fn choose_cut(
     weigh: &WeighCut<'_>,
 ) -> Option<(ChosenCut, Vec<(BlockCut, u64)>)> {
     let body = spec.body.normal((chip.core.sublanes, chip.core.lanes));
-    let (choice, mut others) = choose(&body, spec, (chip, budget), (weigh, &|_| true))?;
+    let (choice, mut others) = choose(&body, spec, (chip, budget), (weigh, 1, &|_| true))?;
     let chosen = choice.chosen();
     others.sort_by_key(|o| o.1);
     others.retain(|o| o.0 != chosen.cut);
@@ -221,7 +220,7 @@ fn choose(
     body: &Body,
     spec: &BlockSpec,
     (chip, budget): (&ChipConfig, u64),
-    (weigh, may): (&WeighCut<'_>, &dyn Fn(&Choice) -> bool),
+    (weigh, cores, may): (&WeighCut<'_>, u32, &dyn Fn(&Choice) -> bool),
 ) -> Option<(Choice, Vec<(BlockCut, u64)>)> {
     let sizes = body.sizes();
     let mut best: Option<(Choice, u64)> = None;
@@ -236,8 +235,8 @@ fn choose(
                 break;
             }
             for c in candidates(body, spec, (outer, d), chip, budget).into_iter().filter(may) {
-                let Some(cost) = weigh(&c.chosen().cut, c.cost) else { continue };
-                considered.push((c.chosen().cut, cost));
+                let Some(cost) = weigh(&c.cut(), c.cycles(cores)) else { continue };
+                considered.push((c.cut(), cost));
                 if best.as_ref().is_none_or(|b| (cost as f64) < LARGER * b.1 as f64) {
                     best = Some((c, cost));
                 }
@@ -382,7 +381,7 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     all.extend(larger.into_iter().rev());
     // The whole dimension as one block, where nothing is brought again that smaller blocks bring each.
     if even * unit < n {
-        let less = |c: &Choice| all.iter().all(|other| c.traffic < LARGER * other.traffic);
+        let less = |c: &Choice| all.iter().all(|other| c.traffic() < LARGER * other.traffic());
         all.extend(cut(body, spec, at, n, chip).filter(less));
     }
     all.retain(|c| c.bytes(chip) <= budget);
@@ -397,7 +396,6 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
     }
     let mut sizes = body.sizes();
     let around: Vec<u32> = sizes[..outer].to_vec();
-    let rows: u64 = around.iter().map(|&n| n as u64).product();
     sizes[..outer].fill(1);
     let (blocks, rest) = (sizes[d] / size, sizes[d] % size);
     let walks = body.walks(chip.core.lanes);
@@ -470,88 +468,20 @@ fn cut(body: &Body, spec: &BlockSpec, (outer, d): (usize, usize), size: u32, chi
         whole.add(w, p, (row_bytes, packing), chip);
         rest.into_iter().for_each(|r| last.add(r, p, (row_bytes, packing), chip));
     }
-    let lat = latency(chip);
-    let work = |steps: u32| work(body, &sizes, (d, steps), chip) + BLOCK;
-    let alone = |m: &Moved, steps: u32| {
-        let ways = f64::from(u8::from(m.read > 0.0) + u8::from(m.written > 0.0));
-        ways * lat + m.read + m.written + work(steps)
-    };
-    let row = match blocks {
-        0 => 0.0,
-        _ if serial => f64::from(blocks) * alone(&whole, size),
-        1 => alone(&whole, size),
-        _ => {
-            // The next copies begin when a set of windows is free: two blocks take an answer of the memory and the work.
-            let copies = (whole.read + whole.written).max(whole.engines);
-            let period = copies.max(work(size)).max((lat + copies + work(size)) / 2.0);
-            f64::from(blocks - 1) * period + alone(&whole, size)
-        }
-    };
-    let row = row + if rest > 0 { alone(&last, rest) } else { 0.0 };
-    let cost = (row * rows as f64).min(u64::MAX as f64 / 4.0) as u64;
+    let work = |steps: u32| cost::work(body, &sizes, (d, steps), chip);
+    let works = (work(size), if rest > 0 { work(rest) } else { 0.0 });
+    let times = Times { latency: latency(chip), whole: (whole, works.0), rest: (last, works.1), serial };
     let kept = if let Body::Loop(s) = body { scratch_rows(s, chip) } else { 0 };
-    let traffic = f64::from(blocks) * (whole.read + whole.written) + last.read + last.written;
-    Some(Choice { outer, dimension: d, size, blocks, rest, windows, rest_windows, words, kept, serial, cost, traffic })
-}
-
-/// Cycles from a copy's start to its first byte.
-fn latency(chip: &ChipConfig) -> f64 {
-    (chip.hbm_latency_cycles() + u64::from(chip.dma.issue_cycles)) as f64
-}
-
-/// Cycles of HBM for the copies of a block, in and out, and of the copy engines for both.
-#[derive(Default)]
-struct Moved {
-    read: f64,
-    written: f64,
-    engines: f64,
-}
-
-impl Moved {
-    fn add(&mut self, w: &Window, p: Purpose, (row_bytes, packing): (u64, u64), chip: &ChipConfig) {
-        let bytes = w.runs.bytes(row_bytes, packing) as f64;
-        let cycles = bytes / chip.hbm_bytes_per_cycle().max(1e-9);
-        let dma = &chip.dma;
-        let engine = (w.runs.count() as f64 / dma.chunks_per_cycle).max(bytes / dma.bytes_per_cycle);
-        let engine = engine.max(f64::from(dma.descriptor_cycles)) / f64::from(dma.engines.max(1));
-        for (to, is) in [(&mut self.read, p.read), (&mut self.written, p.written)] {
-            if is {
-                *to += cycles;
-                self.engines += engine;
-            }
-        }
-    }
-}
-
-/// Cycles of a body on a block: its registers through the fullest slot, and its loops.
-fn work(body: &Body, sizes: &[u32], (d, steps): (usize, u32), chip: &ChipConfig) -> f64 {
-    let (sublanes, lanes) = (chip.core.sublanes, chip.core.lanes);
-    let size = |i: usize| f64::from(if i == d { steps } else { sizes[i] });
-    let Some(row) = body.row_dimension() else {
-        let elements: f64 = (0..sizes.len()).map(size).product();
-        let registers = elements / f64::from(sublanes * lanes);
-        let Body::Move(whole) = body else { return registers };
-        let mut spec = whole.clone();
-        spec.sizes.iter_mut().enumerate().for_each(|(i, n)| *n = size(i) as u32);
-        return registers.max(moves::piece_cycles(&spec, (sublanes, lanes)));
-    };
-    let loops: f64 = (0..sizes.len()).filter(|&i| i != row).map(size).product();
-    let registers = (size(row) / f64::from(sublanes)).ceil();
-    loops * (LOOP + body.rows_cycles(registers, chip))
-}
-
-/// Cycles of a body by itself, with all of its arrays in vector memory.
-pub fn whole_work(body: &Body, chip: &ChipConfig) -> f64 {
-    let body = body.normal((chip.core.sublanes, chip.core.lanes));
-    let sizes = body.sizes();
-    let first = sizes.first().copied().unwrap_or(1);
-    work(&body, &sizes, (0, first), chip)
+    Some(Choice { outer, dimension: d, size, blocks, rest, around, windows, rest_windows, words, kept, serial, times })
 }
 
 impl Choice {
+    fn cut(&self) -> BlockCut {
+        BlockCut { outer: self.outer as u32, dimension: self.dimension as u32, size: self.size }
+    }
+
     fn chosen(&self) -> ChosenCut {
-        let cut = BlockCut { outer: self.outer as u32, dimension: self.dimension as u32, size: self.size };
-        ChosenCut { cut, needs: self.needs(), cost: self.cost }
+        ChosenCut { cut: self.cut(), needs: self.needs(), cost: self.cycles(1) }
     }
 
     /// Windows of one block.

@@ -21,7 +21,7 @@ pub struct Share {
     pub partial: bool,
 }
 
-/// As [`super::choose_cut`], with the shares of `cores` cores; `None` if blocks are not independent of each other or too few.
+/// As [`super::choose_cut`], with the shares of `cores` cores, of which the largest counts; `None` if blocks are not independent of each other or too few.
 /// `partial`: of a reduction whose results lie in vector memory, with a part of what is reduced for each core; `None` if no reduced
 /// dimension can be shared out.
 pub fn choose_shares(
@@ -35,7 +35,7 @@ pub fn choose_shares(
         c.shared(&body) >= cores
             && if partial { body.resumes(c.shared_dimension()) } else { c.independent(&body, spec, chip) }
     };
-    let mut choice = choose(&body, spec, (chip, budget), (weigh, &may))?.0;
+    let mut choice = choose(&body, spec, (chip, budget), (weigh, cores, &may))?.0;
     let shares = shares(choice.shared(&body), cores, partial);
     if partial {
         choice.kept += result_words(&body, chip);
@@ -43,7 +43,7 @@ pub fn choose_shares(
     Some((choice.chosen(), shares))
 }
 
-fn shares(count: u32, cores: u32, partial: bool) -> Vec<Share> {
+pub(super) fn shares(count: u32, cores: u32, partial: bool) -> Vec<Share> {
     let bound = |i: u32| (u64::from(count) * u64::from(i)).div_ceil(u64::from(cores)) as u32;
     let part = |i: u32| Share { first: bound(i), end: bound(i + 1), last: i + 1 == cores, partial };
     (0..cores).map(part).collect()
