@@ -2,8 +2,9 @@
 //!
 //! An array is row-major in its own shape, with its last dimension along lanes. Where that dimension is narrower than the
 //! lanes, it is joined with those before it, from the last on, until they fill the lanes (`[8,224,224,3]` lies as
-//! `[8,224,672]`). If all are joined they lie as rows of lanes (`[1048576,4]` as `[32768,128]`), where they fill the last one. That is
-//! done if it takes less than half of the memory, and a mebibyte less: what little arrays waste costs less than moving their elements
+//! `[8,224,672]`). If all are joined they lie as rows of lanes (`[1048576,4]` as `[32768,128]`), where they fill the last one. So do those
+//! whose joined rows would be very long and of which a row of lanes has a whole number of narrow ones: stacks of tables
+//! (`[26,100000,16]` as `[325000,128]`). That is done if it takes less than half of the memory, and a mebibyte less: what little arrays waste costs less than moving their elements
 //! on the chip.
 
 use super::super::edit::{Draft, reshape_parameters};
@@ -17,6 +18,10 @@ const SAVES: u64 = 1 << 20;
 /// The factor of memory beyond which a form is compact.
 const LESS: u64 = 2;
 
+/// The most elements of a joined row of which a row of lanes has whole narrow ones: a register's rows of longer ones are more than a block
+/// brings at a time.
+const LONGEST: u64 = 1 << 17;
+
 /// The sizes under which an array of the entry lies, where they are not its own; `tile` is the chip's sublanes and lanes.
 pub fn compact(a: &ArrayShape, tile: (u32, u32)) -> Option<Vec<u64>> {
     let lanes = u64::from(tile.1);
@@ -27,14 +32,15 @@ pub fn compact(a: &ArrayShape, tile: (u32, u32)) -> Option<Vec<u64>> {
     }
     let mut lead = a.dims.clone();
     let mut last = lead.pop()?;
+    let whole = lanes.is_multiple_of(last.max(1)) && a.elements().is_multiple_of(lanes);
     while last < lanes {
         let Some(more) = lead.pop() else { break };
         last *= more;
     }
-    if lead.is_empty() {
+    if lead.is_empty() || last > LONGEST && whole {
         // Rows of lanes that are all full; others would not begin where the program's rows do.
-        last.is_multiple_of(lanes).then_some(())?;
-        lead.push(last / lanes);
+        a.elements().is_multiple_of(lanes).then_some(())?;
+        lead = vec![a.elements() / lanes];
         last = lanes;
     }
     lead.push(last);
@@ -126,6 +132,15 @@ mod tests {
         check(DType::BF16, &[8, 224, 224, 3], Some(&[8, 224, 672]));
         check(DType::BF16, &[768, 12, 64], Some(&[768, 768]));
         check(DType::F32, &[65536, 2, 2, 2], Some(&[4096, 128]));
+    }
+
+    #[test]
+    fn stacks_of_long_tables_lie_as_rows_of_lanes() {
+        check(DType::F32, &[26, 100_000, 16], Some(&[325_000, 128]));
+        check(DType::BF16, &[4, 2, 65536, 32], Some(&[131_072, 128]));
+        // No row of lanes has a whole number of three.
+        check(DType::F32, &[2, 128_000, 3], Some(&[2, 384_000]));
+        check(DType::F32, &[8, 4096, 16], Some(&[8, 65536]));
     }
 
     #[test]
