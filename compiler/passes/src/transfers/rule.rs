@@ -140,7 +140,7 @@ mod tests {
         check(DType::BF16, &[4, 2, 65536, 32], Some(&[131_072, 128]));
         // No row of lanes has a whole number of three.
         check(DType::F32, &[2, 128_000, 3], Some(&[2, 384_000]));
-        check(DType::F32, &[8, 4096, 16], Some(&[8, 65536]));
+        check(DType::F32, &[32, 4096, 16], Some(&[32, 65536]));
     }
 
     #[test]
