@@ -13,7 +13,7 @@ use systole_codegen::estimate::cycles;
 use systole_codegen::kernel::arguments;
 use systole_codegen::schedule::{Done, ScheduleError, ScheduleOptions, Scheduled, schedule_known};
 use systole_hlo::error::{CompileError, Resource, limit};
-use systole_hlo::graph::{Module, Span};
+use systole_hlo::graph::{ArrayShape, Module, NodeId, Span};
 use systole_isa::chip::Part;
 use systole_isa::dma::HBM_GRANULE;
 use systole_isa::program::{Constant, DebugBuffer, DebugInfo, DebugKernel, DebugRange, MemoryUse, SPILLED};
@@ -136,6 +136,7 @@ fn planned(
         guide: options.guide.clone(),
     };
     let used = chip.part(&options.part);
+    has_room(module, &used)?;
     let planned = |l: &Lowered| {
         let (mut made, crowded) = plan(&l.core, &used, &planning, &line, &l.memo)?;
         (made.head.fingerprint, made.head.part) = (chip.fingerprint(), options.part);
@@ -149,6 +150,31 @@ fn planned(
         }
         done => done,
     }
+}
+
+/// That HBM has room for what the host writes, and for each array that it reads, without any padding: what has none is refused before
+/// anything is made of it.
+fn has_room(module: &Module, chip: &ChipConfig) -> Result<(), CompileError> {
+    let have = chip.device_hbm_bytes();
+    let bytes = |a: &ArrayShape| {
+        let elements = a.dims.iter().fold(1u64, |n, &d| n.saturating_mul(d));
+        elements.saturating_mul(u64::from(a.dtype.bits())) / 8
+    };
+    let entry = module.entry();
+    let check = |id: NodeId, own: u64, need: u64| {
+        let node = entry.node(id);
+        let detail = format!(" (placing `{}`, {own} bytes)", node.name);
+        let limit = CompileError::Limit { resource: Resource::Hbm, need, have, detail };
+        if need <= have { Ok(()) } else { Err(limit.at(node.span)) }
+    };
+    let mut need = 0u64;
+    for &p in &entry.params {
+        for own in entry.node(p).shape.leaves().into_iter().map(bytes) {
+            need = need.saturating_add(own);
+            check(p, own, need)?;
+        }
+    }
+    entry.node(entry.root).shape.leaves().into_iter().map(bytes).try_for_each(|own| check(entry.root, own, own))
 }
 
 /// Estimates kernels from their scheduled code, and what else was considered of them. What is not scheduled alone keeps the

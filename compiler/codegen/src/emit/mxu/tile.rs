@@ -161,10 +161,15 @@ impl Tiling {
         self.kt * g.taps.iter().map(|d| d.count).product::<u32>() * f.passes.len() as u32
     }
 
-    /// Output tiles of the kernel.
+    /// Output tiles of the kernel; `u32::MAX` where they are more.
     pub fn tiles(&self, g: &Geometry) -> u32 {
-        let outer: u32 = g.batch.dims.iter().chain(&g.blocks.dims[..self.outer]).map(|d| d.count).product();
-        outer * self.mo * self.wide * self.ng
+        self.row_tiles(g).saturating_mul(self.wide).saturating_mul(self.ng)
+    }
+
+    /// Tiles of rows, of all batches.
+    fn row_tiles(&self, g: &Geometry) -> u32 {
+        let outer = g.batch.dims.iter().chain(&g.blocks.dims[..self.outer]);
+        outer.map(|d| d.count).fold(self.mo, u32::saturating_mul)
     }
 
     /// Batch indices beside each other of an array, of which `stride` is the distance between neighbours.
@@ -199,13 +204,11 @@ impl Tiling {
         2 * max_chunks(chip) + 2 + self.windows.extras.iter().flatten().count() as u32
     }
 
-    /// Blocks of lhs and of rhs that are read in all.
+    /// Blocks of lhs and of rhs that are read in all; `u32::MAX` where they are more.
     pub fn reads(&self, g: &Geometry) -> (u32, u32) {
-        let batch: u32 = g.batch.dims.iter().map(|d| d.count).product();
-        let outer: u32 = g.blocks.dims[..self.outer].iter().map(|d| d.count).product();
-        let lhs = batch * outer * self.mo * self.wide * self.ks;
+        let lhs = self.row_tiles(g).saturating_mul(self.wide).saturating_mul(self.ks);
         let once = self.rows_share_rhs && (self.ng == 1 || self.keeps_rhs());
-        (lhs, if once { self.ng } else { lhs * self.ng })
+        (lhs, if once { self.ng } else { lhs.saturating_mul(self.ng) })
     }
 
     /// Rows of every slab whose results leave for HBM before the tile's others are popped; none where results do not lag, or a tile's
@@ -536,7 +539,7 @@ impl Problem<'_> {
         t.windows.out = out(&spec.out);
         if t.ks > 1 || !t.accumulators && t.steps(g, self.formats) > 1 {
             let kept = if t.ks > 1 { t.ng } else { 1 };
-            t.sums = kept * t.ns * t.ms * t.nch * t.blocks * g.sublanes;
+            t.sums = [t.ns, t.ms, t.nch, t.blocks, g.sublanes].into_iter().fold(kept, u32::saturating_mul);
         }
     }
 
