@@ -10,6 +10,7 @@
 
 mod borders;
 mod channels;
+pub mod states;
 
 use super::edit::{Draft, Emit, reachable, rewrite};
 use super::make::{array, inverse};
@@ -41,18 +42,33 @@ struct Turn {
     product: bool,
 }
 
+/// Who decides how a computation's parameters and results lie.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Border {
+    /// Those that call it.
+    Callers,
+    /// The entry's are given.
+    Given,
+    /// The program decides how the entry's lie.
+    Free,
+}
+
 /// Runs the pass; `tile` is the chip's sublanes and lanes.
 pub fn run(
     module: Module,
     draft: &mut Draft,
     (tile, vmem_bytes, layouts): ((u32, u32), u64, EntryLayouts),
 ) -> Result<Module, CompileError> {
-    let free = |c: usize| layouts == EntryLayouts::Auto && c == module.entry.index();
+    let border = |c: usize| match layouts {
+        _ if c != module.entry.index() => Border::Callers,
+        EntryLayouts::Auto => Border::Free,
+        EntryLayouts::Default => Border::Given,
+    };
     let wanted = reachable(&module);
     // In the order in which operations are rewritten.
     let mut turns = Vec::new();
     for (i, c) in module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]) {
-        let turned = turns_of(c, (tile, vmem_bytes), free(i));
+        let turned = turns_of(c, (tile, vmem_bytes), border(i));
         let nodes = c.nodes.iter().zip(turned).filter(|(n, _)| !matches!(n.op, Op::Parameter { .. }));
         turns.extend(nodes.map(|(_, t)| t));
     }
@@ -247,7 +263,7 @@ fn join(parents: &mut [usize], a: usize, b: usize) {
 }
 
 /// How each node is turned, if it is.
-fn turns_of(comp: &Computation, (tile, vmem_bytes): ((u32, u32), u64), entry: bool) -> Vec<Option<Turn>> {
+fn turns_of(comp: &Computation, (tile, vmem_bytes): ((u32, u32), u64), border: Border) -> Vec<Option<Turn>> {
     let n = comp.nodes.len();
     let uses = uses(comp);
     let mut products: Vec<Option<Product>> = (0..n).map(|_| None).collect();
@@ -298,7 +314,14 @@ fn turns_of(comp: &Computation, (tile, vmem_bytes): ((u32, u32), u64), entry: bo
             let (p, _) = order_of(comp, &orders, node.operands[o])?;
             follows(comp, node, o, &p).filter(|p| fits(p, ratio))
         });
-        let Some(p) = from.or_else(|| Some(best(a, tile)).filter(pays)) else { continue };
+        // In bodies what comes as a transpose of the state need not be one.
+        let untransposed = || {
+            operands.iter().filter(|_| border == Border::Callers).find_map(|&o| {
+                let Op::Transpose { permutation } = &comp.node(node.operands[o]).op else { return None };
+                follows(comp, node, o, &inverse(permutation)).filter(pays)
+            })
+        };
+        let Some(p) = from.or_else(untransposed).or_else(|| Some(best(a, tile)).filter(pays)) else { continue };
         for o in operands {
             let Some((q, from)) = order_of(comp, &orders, node.operands[o]) else { continue };
             if follows(comp, node, o, &q).is_some_and(|q| q == p) {
@@ -307,11 +330,62 @@ fn turns_of(comp: &Computation, (tile, vmem_bytes): ((u32, u32), u64), entry: bo
         }
         orders[i] = Some(p);
     }
-    keep_worthy(comp, (tile, vmem_bytes, entry), &mut orders, &mut parents, &products);
+    keep_worthy(comp, (tile, vmem_bytes, border == Border::Free), &mut orders, &mut parents, &products);
     let turn = |(order, product): (Option<Vec<usize>>, Option<Product>)| {
         order.map(|order| Turn { order, product: product.is_some() })
     };
     orders.into_iter().zip(products).map(turn).collect()
+}
+
+/// How a computation's operations are done.
+pub(crate) struct Turned<'a> {
+    comp: &'a Computation,
+    orders: Vec<Option<Vec<usize>>>,
+}
+
+impl<'a> Turned<'a> {
+    /// Of a computation that is not the entry; sublanes and lanes, and bytes of vector memory.
+    pub fn new(comp: &'a Computation, chip: ((u32, u32), u64)) -> Turned<'a> {
+        let order = |turn: Option<Turn>| turn.map(|t| t.order);
+        Turned { comp, orders: turns_of(comp, chip, Border::Callers).into_iter().map(order).collect() }
+    }
+
+    /// Whether an operation takes an operand with its dimensions in this order, or in any.
+    pub fn takes(&self, user: NodeId, operand: NodeId, p: &[usize]) -> bool {
+        let n = self.comp.node(user);
+        if let Op::Transpose { permutation } = &n.op {
+            return permutation == p;
+        }
+        if let Op::Reduce { .. } = n.op {
+            return true;
+        }
+        if cuts_lanes(self.comp, n, p) {
+            return false;
+        }
+        let so = |at: usize| {
+            let own = arrays(self.comp, n).contains(&at).then(|| follows(self.comp, n, at, p)).flatten();
+            own.is_some() && own == self.orders[user.index()]
+        };
+        (0..n.operands.len()).filter(|&at| n.operands[at] == operand).all(so)
+    }
+
+    /// Whether an operation makes its result so, or costs the same in any order.
+    pub fn makes(&self, id: NodeId, p: &[usize]) -> bool {
+        let so = self.orders[id.index()].as_deref() == Some(p) && !cuts_lanes(self.comp, self.comp.node(id), p);
+        so || is_made(self.comp, id)
+    }
+}
+
+/// Whether an operation reads or writes at a computed place along what lies in lanes in this order: rows are turned for each.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation has a computed place in its first operand")]
+fn cuts_lanes(comp: &Computation, n: &Node, p: &[usize]) -> bool {
+    let Some(&last) = p.last() else { return false };
+    let size = |at: usize| comp.node(n.operands[at]).shape.as_array().map(|a| a.dims[last]);
+    match &n.op {
+        Op::DynamicSlice { sizes } => size(0).is_some_and(|whole| sizes[last] < whole),
+        Op::DynamicUpdateSlice => size(1) < size(0),
+        _ => false,
+    }
 }
 
 /// Which nodes are parameters that every user wants in the same order: the host transfers them so.

@@ -10,6 +10,7 @@ pub mod chunks;
 mod copied;
 pub mod counters;
 pub mod fills;
+pub(crate) mod forms;
 pub mod invariant;
 pub mod shapes;
 pub mod stacks;
@@ -52,7 +53,10 @@ fn own_loop(caller: &Computation, id: NodeId, callers: &[usize]) -> Option<(Comp
 
 /// Shows each loop that nothing else calls to a rewrite: the index of the computation that it is in, and its node, condition and
 /// body. Nodes that a rewrite puts in lie before the loop, so the loops behind it come first.
-fn for_own_loops(module: &mut Module, mut rewrite: impl FnMut(&mut Module, usize, NodeId, (CompId, CompId))) {
+pub(crate) fn for_own_loops(
+    module: &mut Module,
+    mut rewrite: impl FnMut(&mut Module, usize, NodeId, (CompId, CompId)),
+) {
     let callers = callers(module);
     for index in 0..module.computations.len() {
         let nodes: Vec<NodeId> = module.computations[index].ids().collect();

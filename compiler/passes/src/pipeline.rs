@@ -181,6 +181,12 @@ pub const PASSES: &[Pass] = &[
             rewrite(m, d, &mut |b, n, x| Ok(rows.rule(b, n, x)))
         },
     },
+    // Directly before what it asks how bodies would be done, and whose transposes meet those of the states.
+    Pass {
+        name: "state-orders",
+        summary: "states of loops of narrow rows with a longer dimension along lanes, where bodies work on them so",
+        run: |m, d, o| lanes::states::run(m, d, (o.chip.tile, o.chip.vmem_bytes)),
+    },
     // When every operation that wants its dimensions in an order of its own is there.
     Pass {
         name: "lanes",
