@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use systole_runtime::profile::code::Code;
 use systole_runtime::profile::{Profile, Recorded, Recorder, Run};
-use systole_runtime::report::HostReport;
+use systole_runtime::report::{HostReport, report};
 use systole_runtime::{Observer, PodRun, Ran, RunResult};
 use systole_simulator::{CAUSES, Cause, DmaEvent, OpProfile, Sample, Traffic, UNIT_TABLE, UnitCounters};
 use systole_tui::{Data, Event, Phase, Step};
@@ -94,8 +94,8 @@ struct Seen<'a> {
     /// The bundle that issued last.
     bundle: Option<u32>,
     traffic: Traffic,
+    /// At the last sample before a look.
     units: Vec<UnitCounters>,
-    /// Operations at the last sample before a look.
     ops: Vec<OpProfile>,
 }
 
@@ -177,7 +177,8 @@ impl<'a> Live<'a> {
         let ran = Ran { setup: s.ran.setup.clone(), host, whole: s.ran.whole.clone(), ..s.ran };
         let level = locked(&self.seen[0]).recorder.level;
         let run = self.so_far(results);
-        let profile = Profile::new(&Run { ran: &ran, run: &run, level, partial: true }, recorded);
+        let profile =
+            Profile::new(Run { report: report(&ran, &run), ran: &ran, run: &run, level, partial: true }, recorded);
         let mut data = Data::sharing(profile, Arc::clone(&s.code));
         data.places = places;
         // A dashboard that is gone asks the run to stop by itself.
@@ -334,8 +335,8 @@ impl Observer for Watch<'_, '_> {
         true
     }
 
-    fn wants_operations(&self) -> bool {
-        // Operations are many, looks are few.
+    fn wants_details(&self) -> bool {
+        // Counters are many, looks are few.
         self.live.due() || self.live.control.lock().paused
     }
 
@@ -346,9 +347,9 @@ impl Observer for Watch<'_, '_> {
     fn sample(&mut self, sample: &Sample<'_>) {
         let mut s = self.seen();
         (s.cycle, s.bundles, s.traffic) = (sample.cycle, sample.bundles, sample.traffic);
-        s.units = sample.units.to_vec();
-        if !sample.ops.is_empty() {
-            s.ops = sample.ops.to_vec();
+        if let Some(details) = &sample.details {
+            s.units = details.units.to_vec();
+            s.ops = details.ops.to_vec();
         }
         s.recorder.sample(sample);
     }

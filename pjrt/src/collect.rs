@@ -94,5 +94,5 @@ pub(crate) fn ran<'a>(chip: &'a ChipConfig, program: &'a Program, facts: &'a Fac
 
 /// The profile of a run.
 pub(crate) fn profiled(ran: &Ran<'_>, run: &PodRun, recorded: Vec<Recorded>) -> Profile {
-    Profile::new(&profile::Run { ran, run, level: LEVEL, partial: false }, recorded)
+    Profile::new(profile::Run { report: report(ran, run), ran, run, level: LEVEL, partial: false }, recorded)
 }

@@ -31,10 +31,10 @@ mod unit;
 pub use fault::{CoreId, DmaSide, Fault, FaultKind, Issued, Origin};
 pub use load::{LoadError, Loaded, load, load_bundles};
 pub use machine::{HostRangeError, Machine};
-pub use options::{Assume, DmaEvent, HostMemory, Mode, Moment, NoObserver, Observer, RunOptions, Sample};
+pub use options::{Assume, Details, DmaEvent, HostMemory, Mode, Moment, NoObserver, Observer, RunOptions, Sample};
 pub use pod::{LinkFault, LinkReport, OpTraffic, Pod, PodRun};
 pub use stats::{
     Activities, Activity, CAUSE_TABLE, CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, Traffic, UNIT_TABLE,
-    UnitCounters,
+    UnitCounters, UnitSample,
 };
 pub use text::inst as inst_text;

@@ -2,7 +2,7 @@
 
 use crate::fault::CoreId;
 use crate::machine::HostRangeError;
-use crate::stats::{Cause, OpProfile, Traffic, UnitCounters};
+use crate::stats::{Cause, OpProfile, Traffic, UnitCounters, UnitSample};
 use systole_isa::program::HostCall;
 
 /// Which halves of the simulation run.
@@ -90,19 +90,28 @@ pub struct DmaEvent {
     pub end: u64,
 }
 
-/// Counters so far, as an observer samples them. `busy + stalls + idle` of each unit is `cycle`.
+/// Counters so far, as an observer samples them.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     pub cycle: u64,
     pub bundles: u64,
     /// Debug op that runs (`u32::MAX`: none).
     pub op: u32,
-    pub units: &'a [UnitCounters],
-    /// Operations so far, those that have not run too; the cycles of the one that runs are those up to its last entry. None where
-    /// [`Observer::wants_operations`] says no.
-    pub ops: &'a [OpProfile],
+    /// In the order of [`UNIT_TABLE`](crate::UNIT_TABLE), then the matrix units.
+    pub units: &'a [UnitSample],
+    /// More of them, where [`Observer::wants_details`] says so.
+    pub details: Option<Details<'a>>,
     /// Of the transfers started so far.
     pub traffic: Traffic,
+}
+
+/// Counters that take time to put together.
+#[derive(Clone, Copy, Debug)]
+pub struct Details<'a> {
+    /// Units with what they waited for. `busy + stalls + idle` of each is the sample's `cycle`.
+    pub units: &'a [UnitCounters],
+    /// Operations so far, those that have not run too; the cycles of the one that runs are those up to its last entry.
+    pub ops: &'a [OpProfile],
 }
 
 /// Watches a run. All methods have empty defaults.
@@ -122,13 +131,14 @@ pub trait Observer: Send {
     fn wants_bundles(&self) -> bool {
         false
     }
-    /// Cycles between calls of [`Observer::sample`] (at least; they happen at branches), or none. Asked again after
-    /// every sample; [`Observer::progress`] is called after each.
+    /// Cycles between calls of [`Observer::sample`], or none: at least so many, for they happen at branches, and up to eight times as
+    /// many where rounds of a loop come again as they were. Asked again after every sample; [`Observer::progress`] is called
+    /// after each.
     fn sample_interval(&self) -> Option<u64> {
         None
     }
-    /// Whether the sample that is about to be taken is to tell of operations.
-    fn wants_operations(&self) -> bool {
+    /// Whether the sample that is about to be taken is to have [`Details`].
+    fn wants_details(&self) -> bool {
         false
     }
     /// Counters at a cycle, in modes with timing.

@@ -104,17 +104,19 @@ fn one(a: &Args, opened: Opened) -> Result<(Executable, Option<Report>), Runtime
         let given = ready.outfeed.iter().map(|(n, o)| (n.clone(), o));
         npz::write(path, &given.collect::<Vec<(String, &Array)>>())?;
     }
-    if let Some(path) = &a.record.profile {
-        let ran = ready.measured(&a.run, mode);
-        let run = Run { ran: &ran, run: &done.run, level: a.record.level(), partial: false };
-        let recorded = recorders.into_iter().map(Recorder::finish).collect();
-        output::write(path, &profile::write(&Profile::new(&run, recorded)))?;
-    }
-    let report = match a.report {
-        Form::None => None,
-        Form::Json => Some(report(&ready.measured(&a.run, mode), &done.run)),
-        Form::Kernels | Form::Text => Some(report(&ready.ran(&a.run, mode), &done.run)),
+    let told = a.report != Form::None;
+    let ran = if a.record.profile.is_some() || a.report == Form::Json {
+        ready.measured(&a.run, mode)
+    } else {
+        ready.ran(&a.run, mode)
     };
+    let mut report = (told || a.record.profile.is_some()).then(|| report(&ran, &done.run));
+    if let Some(path) = &a.record.profile {
+        let of_profile = if told { report.clone() } else { report.take() }.unwrap_or_default();
+        let run = Run { report: of_profile, ran: &ran, run: &done.run, level: a.record.level(), partial: false };
+        let recorded = recorders.into_iter().map(Recorder::finish).collect();
+        output::write(path, &profile::write(&Profile::new(run, recorded)))?;
+    }
     if let Some(report) = &report {
         show(a, report)?;
     }

@@ -204,8 +204,8 @@ impl Observer for Answering<'_> {
         self.inner.wants_events()
     }
 
-    fn wants_operations(&self) -> bool {
-        self.inner.wants_operations()
+    fn wants_details(&self) -> bool {
+        self.inner.wants_details()
     }
 
     fn sample_interval(&self) -> Option<u64> {

@@ -54,12 +54,31 @@ pub fn is_profile(bytes: &[u8]) -> bool {
 
 /// Writes a section of a file behind others: its kind, a checksum, and its bytes, packed.
 pub fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
-    let packed = lz4_flex::block::compress(raw);
+    put_section(kind, (raw.len(), &lz4_flex::block::compress(raw)), out);
+}
+
+/// [`section`] of bytes that take longer to pack than they are worth: as a block of LZ4 that has them as they are.
+fn section_as_is(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
+    // A sequence of literals alone: their number from 15 on in bytes of at most 255, of which the last is less.
+    let mut block = Vec::with_capacity(raw.len() + raw.len() / 255 + 2);
+    match raw.len().checked_sub(15) {
+        None => block.push((raw.len() as u8) << 4),
+        Some(more) => {
+            block.push(15 << 4);
+            block.resize(1 + more / 255, 255);
+            block.push((more % 255) as u8);
+        }
+    }
+    block.extend_from_slice(raw);
+    put_section(kind, (raw.len(), &block), out);
+}
+
+fn put_section(kind: &[u8; 4], (unpacked, packed): (usize, &[u8]), out: &mut Vec<u8>) {
     out.extend_from_slice(kind);
-    out.extend_from_slice(&crc32fast::hash(&packed).to_le_bytes());
-    out.extend_from_slice(&(raw.len() as u64).to_le_bytes());
+    out.extend_from_slice(&crc32fast::hash(packed).to_le_bytes());
+    out.extend_from_slice(&(unpacked as u64).to_le_bytes());
     out.extend_from_slice(&(packed.len() as u64).to_le_bytes());
-    out.extend_from_slice(&packed);
+    out.extend_from_slice(packed);
 }
 
 /// A number of cycles, as files have it.
@@ -177,7 +196,7 @@ pub fn write(p: &Profile) -> Vec<u8> {
     let meta = serde_json::to_vec(&p.meta).unwrap_or_default();
     section(b"meta", &meta, &mut out);
     section(b"text", p.source.as_bytes(), &mut out);
-    section(b"code", &p.code, &mut out);
+    section_as_is(b"code", &p.code, &mut out);
     for t in &p.traces {
         section(b"devi", &put_trace(t), &mut out);
     }

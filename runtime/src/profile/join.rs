@@ -7,7 +7,7 @@ use super::{
 use crate::RunResult;
 use crate::cost::Links;
 use crate::report::rows::{Scale, infos};
-use crate::report::{DeviceCounts, Ran, Report, report};
+use crate::report::{DeviceCounts, Ran, Report};
 use std::collections::HashMap;
 use systole_isa::dma::DmaDesc;
 use systole_isa::program::DebugRange;
@@ -21,6 +21,8 @@ const MAX_SOURCE: usize = 16 << 20;
 pub struct Run<'a> {
     pub ran: &'a Ran<'a>,
     pub run: &'a PodRun,
+    /// What [`report`](crate::report::report) says of it.
+    pub report: Report,
     pub level: Level,
     /// The run goes on: the program is left out.
     pub partial: bool,
@@ -110,7 +112,7 @@ fn lanes<'a>(scale: &Scale<'_>, run: &'a PodRun) -> Vec<Lane<'a>> {
 
 impl Profile {
     /// The profile of a run. `recorded`: of every simulated device, or of every core where one device has several.
-    pub fn new(what: &Run<'_>, recorded: Vec<Recorded>) -> Profile {
+    pub fn new(what: Run<'_>, recorded: Vec<Recorded>) -> Profile {
         let (ran, program) = (what.ran, what.ran.program);
         let scale = Scale::new(ran.chip, program, Links::of(what.run));
         let hbm = ran.chip.device_hbm_bytes();
@@ -143,7 +145,7 @@ impl Profile {
         let kernels =
             program.debug.kernels.iter().map(|k| Kernel { name: k.name.clone(), start: k.start, bundles: k.bundles });
         let (links, link_spans) = pod::links(program, what.run).into_iter().unzip();
-        let whole = report(ran, what.run);
+        let whole = what.report;
         let report = match what.run.devices.iter().all(|d| d.cores.is_empty()) {
             // They are those of a device, and told with it.
             true => Report { ops: Vec::new(), units: Vec::new(), ..whole },

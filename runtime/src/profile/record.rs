@@ -245,8 +245,8 @@ impl Observer for Recorder<'_> {
         self.level == Level::Bundles || self.inner.wants_bundles()
     }
 
-    fn wants_operations(&self) -> bool {
-        self.inner.wants_operations()
+    fn wants_details(&self) -> bool {
+        self.inner.wants_details()
     }
 
     fn sample_interval(&self) -> Option<u64> {
@@ -262,8 +262,8 @@ impl Observer for Recorder<'_> {
         s.hbm_write.push(sample.traffic.hbm_write);
         for u in sample.units {
             s.units.busy.push(u.busy);
-            s.units.stalled.push(u.stalled());
-            s.units.useful.push(u.useful.round() as u64);
+            s.units.stalled.push(u.stalled);
+            s.units.useful.push(u.useful);
         }
         self.op = sample.op;
         self.bound_samples();

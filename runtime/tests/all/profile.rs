@@ -6,6 +6,7 @@ use systole_runtime::export::{chrome, html, perfetto, xplane};
 use systole_runtime::profile::{self, FileError, Level, Limits, Profile, Recorder, Run, diff, memory, roofline, table};
 use systole_runtime::{
     Attached, Client, CompileOptions, Mode, NoObserver, Observer, PodOptions, PodRun, Queues, Ran, RunOptions, pod,
+    report,
 };
 
 const MLP: &str = include_str!("../../../examples/mlp.hlo");
@@ -22,7 +23,7 @@ fn record(chip: &str, text: &str, mode: Mode, level: Level, limits: Limits) -> P
     let recorded = recorder.finish();
     let ran = Ran { source: text, ..Ran::new("mlp.hlo", client.chip(), &exe.program, mode) };
     let run = PodRun::alone(done.result);
-    Profile::new(&Run { ran: &ran, run: &run, level, partial: false }, vec![recorded])
+    Profile::new(Run { report: report(&ran, &run), ran: &ran, run: &run, level, partial: false }, vec![recorded])
 }
 
 fn mlp() -> &'static Profile {
@@ -214,7 +215,10 @@ fn record_pod(text: &str, all_devices: bool) -> Profile {
     let done = done.expect("no fault").run;
     let ran = Ran { source: text, ..Ran::new("pod.hlo", client.chip(), &program, Mode::TimingOnly) };
     let recorded = recorders.into_iter().map(Recorder::finish).collect();
-    Profile::new(&Run { ran: &ran, run: &done, level: Level::Kernels, partial: false }, recorded)
+    Profile::new(
+        Run { report: report(&ran, &done), ran: &ran, run: &done, level: Level::Kernels, partial: false },
+        recorded,
+    )
 }
 
 #[test]

@@ -14,8 +14,8 @@ use super::values::Values;
 use crate::fault::{Fault, FaultKind, Issued, Origin};
 use crate::load::Loaded;
 use crate::mem::{Hbm, Smem};
-use crate::options::{Mode, Observer, RunOptions, Sample};
-use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS, Totals, UnitCounters};
+use crate::options::{Details, Mode, Observer, RunOptions, Sample};
+use crate::stats::{Cause, Collector, Parts, RunResult, SLOTS, Totals, UnitSample};
 use crate::unit::dma::{Blame, DmaTiming, Due, RaceChecker, Semaphores};
 use crate::unit::mxu::MxuTiming;
 use crate::unit::scalar;
@@ -26,6 +26,8 @@ use systole_isa::{Class, Inst, MxuFormat, Space};
 
 /// Bundles between looks at limits and calls of the observer.
 pub(super) const PROGRESS_INTERVAL: u64 = 1 << 22;
+/// Intervals that a sample may be late for rounds that come again as they were.
+const LATEST_SAMPLE: u64 = 7;
 
 /// Scalar registers, in an array that indices cannot leave.
 pub(crate) const SCALARS: usize = 64;
@@ -87,7 +89,7 @@ pub(crate) struct Core<'a> {
     sample_interval: u64,
     pub(super) next_sample: u64,
     /// Counters of the last sample.
-    sampled: Vec<UnitCounters>,
+    sampled: Vec<UnitSample>,
     pub(super) pc: u32,
     pub(super) now: u64,
     /// What passes between this device and others; none where it runs alone.
@@ -259,8 +261,14 @@ impl<'a> Core<'a> {
         Ok(())
     }
 
-    /// Gives the observer the counters after the last issue, those of operations too if it wants them.
-    pub(super) fn sample(&mut self, operations: bool) -> Step<()> {
+    /// Before when rounds that come again as they were have to end: a sample may be late for them, for counters go on in them as they went.
+    pub(super) fn rounds_end(&self) -> u64 {
+        let late = self.sample_interval.saturating_mul(LATEST_SAMPLE);
+        self.next_sample.saturating_add(late).min(self.options.max_cycles)
+    }
+
+    /// Gives the observer the counters after the last issue, with details if all that was replayed is counted.
+    pub(super) fn sample(&mut self, details: bool) -> Step<()> {
         let cycle = self.now + 1;
         // A row of bundles that goes on counts too.
         self.stats.begin(self.pc);
@@ -268,9 +276,13 @@ impl<'a> Core<'a> {
         let parts = Parts { code: &self.l.code, dma: &self.dma, mxus: &self.mxus, slots };
         self.stats.sample(cycle, &parts, &mut self.sampled);
         let s = &self.stats;
-        let ops = if operations { s.ops() } else { &[] };
+        let mut causes = Vec::new();
+        let details = details.then(|| {
+            s.sample_causes(cycle, &parts, &mut causes);
+            Details { units: &causes, ops: s.ops() }
+        });
         let (units, bundles) = (&self.sampled[..], s.bundles);
-        self.observer.sample(&Sample { cycle, bundles, op: s.op(), units, ops, traffic: s.moved });
+        self.observer.sample(&Sample { cycle, bundles, op: s.op(), units, details, traffic: s.moved });
         self.sample_interval = self.observer.sample_interval().map_or(u64::MAX, |n| n.max(1));
         self.next_sample = self.now.saturating_add(self.sample_interval);
         if self.observer.progress(cycle, bundles) { Ok(()) } else { Err(FaultKind::Interrupted) }
@@ -339,7 +351,7 @@ impl<'a> Core<'a> {
                 self.back_edge(from, None);
             }
             if TIMING && self.now >= self.next_sample {
-                self.sample(self.observer.wants_operations())?;
+                self.sample(self.observer.wants_details())?;
             }
             self.within_limits(&mut budget)?;
         }

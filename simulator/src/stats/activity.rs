@@ -203,6 +203,7 @@ impl Static {
     }
 
     /// A bundle's instructions by kind of slot.
+    #[cfg(test)]
     pub fn instructions(&self, bundle: usize) -> &Instructions {
         &self.instructions[self.of[bundle] as usize]
     }

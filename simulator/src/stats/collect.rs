@@ -9,6 +9,7 @@ use super::{CAUSES, Cause, OpProfile, Path, RunResult, SlotCycles, Traffic, UNIT
 use crate::issue::code::{Code, GROUPS, MXU_BIT, SLOT_UNITS};
 use crate::unit::dma::{DmaTiming, WayParts};
 use crate::unit::mxu::MxuTiming;
+pub(crate) use live::Ahead;
 use live::{ISSUE, Live, SlotTotals, places};
 use replayed::{Own, Replayed};
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub(crate) struct Tally {
     moved: Traffic,
     transfers: u64,
     path: [i64; 4],
-    live: SlotTotals,
+    live: (SlotTotals, Vec<i64>),
     /// Counters that units keep.
     pub units: Vec<u64>,
 }
@@ -176,11 +177,6 @@ impl Collector {
         if let Some(l) = &mut self.live {
             l.stall(bundle, cause, cycles);
         }
-        self.bundle_waited(bundle, cause, cycles);
-    }
-
-    /// [`Collector::waited`], of which samples know.
-    pub fn bundle_waited(&mut self, bundle: usize, cause: Cause, cycles: u64) {
         self.waits.add(bundle, cause, cycles);
         if let Some(j) = &mut self.journal {
             j.push(Entry::Wait { bundle: bundle as u32, cause, cycles });
@@ -210,7 +206,7 @@ impl Collector {
             moved: self.moved,
             transfers: self.transfers,
             path: self.path,
-            live: self.live.as_ref().map(|l| l.now.clone()).unwrap_or_default(),
+            live: self.live.as_ref().map(|l| (l.now.clone(), l.ahead.clone())).unwrap_or_default(),
             units,
         }
     }
@@ -242,9 +238,10 @@ impl Collector {
             a.stall.iter_mut().zip(b.stall).for_each(|(x, y)| grow(x, y));
         }
         if let Some(l) = &mut self.live {
-            l.now.sums.iter_mut().zip(before.live.sums).for_each(|(a, b)| grow(a, b));
-            let stalls = l.now.stall.iter_mut().flatten().zip(before.live.stall.iter().flatten());
-            stalls.for_each(|(a, b)| grow(a, *b));
+            let (then, ahead) = &before.live;
+            l.now.sums.iter_mut().zip(then.sums).for_each(|(a, b)| grow(a, b));
+            l.now.stall.iter_mut().flatten().zip(then.stall.iter().flatten()).for_each(|(a, b)| grow(a, *b));
+            l.ahead.iter_mut().zip(ahead).for_each(|(a, b)| *a += (*a - b) * times as i64);
         }
         for e in journal {
             match *e {

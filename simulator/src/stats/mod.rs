@@ -13,7 +13,7 @@ mod waits;
 
 pub(crate) use activity::Static;
 pub use activity::{ACTIVITIES, Activities, Activity};
-pub(crate) use collect::{Collector, Parts, SLOTS, Tally, Totals};
+pub(crate) use collect::{Ahead, Collector, Parts, SLOTS, Tally, Totals};
 pub(crate) use gather::Gather;
 use std::sync::Arc;
 pub use traffic::Traffic;
@@ -82,6 +82,16 @@ pub struct UnitCounters {
     /// Stalled cycles, indexed by [`Cause`].
     pub stall: [u64; CAUSES],
     pub idle: u64,
+}
+
+/// Cycles of one unit so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnitSample {
+    pub busy: u64,
+    /// Of all causes.
+    pub stalled: u64,
+    /// [`UnitCounters::useful`], in whole cycles.
+    pub useful: u64,
 }
 
 impl UnitCounters {

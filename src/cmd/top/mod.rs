@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use systole_runtime::profile::code::Code;
 use systole_runtime::profile::{self, Profile, Recorder, Run};
-use systole_runtime::report::HostReport;
+use systole_runtime::report::{HostReport, report};
 use systole_runtime::{Mode, NoObserver, Observer, Ran, RuntimeError};
 use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, json, update};
 
@@ -108,8 +108,9 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     let done = ready.run(&a.run, &inputs, mode, &mut Stop(control), watchers)?;
     drop(watches);
     let ran = ready.measured(&a.run, mode);
-    let run = Run { ran: &ran, run: &done.run, level: a.record.level(), partial: false };
-    let profile = Profile::new(&run, live.finish());
+    let run =
+        Run { report: report(&ran, &done.run), ran: &ran, run: &done.run, level: a.record.level(), partial: false };
+    let profile = Profile::new(run, live.finish());
     if let Some(path) = &a.record.profile {
         output::write(path, &profile::write(&profile))?;
     }

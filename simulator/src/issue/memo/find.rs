@@ -131,7 +131,7 @@ impl Core<'_> {
                 None => table.stalls.push((cause, cycles)),
             }
         }
-        recorder.put(&mut table.details, &self.stats);
+        recorder.put(&mut table.details);
         if self.stats.group_busy != group_busy {
             for (group, (after, before)) in self.stats.group_busy.iter().zip(group_busy).enumerate() {
                 if *after != before {

@@ -78,8 +78,11 @@ pub(super) struct Lap {
     pub jumps: Vec<(u32, u32)>,
     pub back: u32,
     pub exit: u32,
-    /// Replays that its links do not know yet.
+    /// Replays that its links do not know yet, and others of which samples told.
     pub pending: u64,
+    pub shown: u64,
+    /// What a replay adds for samples.
+    pub row: u32,
     /// The one that followed it last.
     pub next: u32,
     /// The round of several that begins with it; and of such a one what it begins with. None ([`NONE`]) if there is none.
@@ -543,6 +546,8 @@ impl Composer<'_> {
             back,
             exit,
             pending: 0,
+            shown: 0,
+            row: NONE,
             next: NONE,
             together: NONE,
             begins: NONE,

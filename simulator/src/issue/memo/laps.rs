@@ -55,9 +55,10 @@ struct Loop {
 #[derive(Debug)]
 pub(super) struct Laps {
     loops: Vec<Loop>,
-    all: Vec<Lap>,
-    /// Those with pending replays.
-    dirty: Vec<u32>,
+    pub all: Vec<Lap>,
+    /// Those with pending replays, and with some of which samples told.
+    pub dirty: Vec<u32>,
+    pub shown: Vec<u32>,
     /// The jump behind which the round began that goes on, its first link, and its links so far; none if nothing is written down.
     jump: u32,
     first: u32,
@@ -76,6 +77,7 @@ impl Default for Laps {
             loops: Vec::new(),
             all: Vec::new(),
             dirty: Vec::new(),
+            shown: Vec::new(),
             jump: NONE,
             first: NONE,
             path: Vec::new(),
@@ -98,7 +100,7 @@ pub(super) struct Walk {
     /// The transition before, its last bundle, and whether its branch was taken.
     pub before: u32,
     pub went: (u32, bool),
-    /// When somebody else is to be told.
+    /// When somebody else is to be told, rounds or not.
     pub end: u64,
 }
 
@@ -107,6 +109,7 @@ impl Laps {
         self.loops.clear();
         self.all.clear();
         self.dirty.clear();
+        self.shown.clear();
         self.trail = Trail::default();
         self.leave();
     }
@@ -173,12 +176,25 @@ impl Laps {
 impl Links {
     /// What is pending at composed rounds is so at their links.
     pub fn add_laps(&mut self) {
-        for lap in std::mem::take(&mut self.laps.dirty) {
-            let known = &mut self.laps.all[lap as usize];
-            let (times, parts) = (std::mem::take(&mut known.pending), std::mem::take(&mut known.parts));
-            parts.iter().for_each(|p| self.add(p.link, times * (1 + u64::from(p.again))));
-            self.laps.all[lap as usize].parts = parts;
+        let laps = [std::mem::take(&mut self.laps.dirty), std::mem::take(&mut self.laps.shown)];
+        laps.into_iter().flatten().for_each(|lap| self.add_lap(lap));
+    }
+
+    /// [`Links::add_laps`] of one.
+    pub fn add_lap(&mut self, lap: u32) {
+        let known = &mut self.laps.all[lap as usize];
+        let (pending, shown) = (std::mem::take(&mut known.pending), std::mem::take(&mut known.shown));
+        let parts = std::mem::take(&mut known.parts);
+        for part in &parts {
+            let again = 1 + u64::from(part.again);
+            if pending > 0 {
+                self.add(part.link, pending * again);
+            }
+            if shown > 0 {
+                self.add_shown(part.link, shown * again);
+            }
         }
+        self.laps.all[lap as usize].parts = parts;
     }
 }
 

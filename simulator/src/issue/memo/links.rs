@@ -12,6 +12,7 @@ use super::super::code::*;
 use super::super::run::{Core, SCALARS, Step as Result};
 use super::laps::{Laps, Walk};
 use super::pieces::Step;
+use super::rows::Rows;
 use super::table::{NONE, Table};
 use crate::stats::{Cause, Collector};
 use crate::unit::scalar;
@@ -28,8 +29,8 @@ pub(super) struct Link {
     next: [u32; 2],
     pub asks: Asks,
     /// Replays that its transition does not know yet, and others of which samples told.
-    pending: u64,
-    shown: u64,
+    pub pending: u64,
+    pub shown: u64,
     pub first: u32,
     pub last: u32,
     /// Cycles and bundles.
@@ -64,6 +65,8 @@ pub(super) struct Link {
     exit_floor: u32,
     /// The rounds that begin with it, if they are looked at.
     pub loop_of: u32,
+    /// What a replay adds for samples.
+    pub row: u32,
 }
 
 impl Link {
@@ -138,13 +141,14 @@ impl Asks {
 /// All links.
 #[derive(Debug, Default)]
 pub(super) struct Links {
-    all: Vec<Link>,
+    pub all: Vec<Link>,
     ops: Vec<Op>,
     /// Those with pending replays, those with some that were shown, and whose they are: an operation in its place.
-    dirty: Vec<u32>,
-    shown: Vec<u32>,
+    pub dirty: Vec<u32>,
+    pub shown: Vec<u32>,
     pub op: usize,
     pub laps: Laps,
+    pub rows: Rows,
 }
 
 impl Links {
@@ -171,18 +175,13 @@ impl Links {
         *pending += times;
     }
 
-    /// Tells of what is pending, which is shown then.
-    pub fn show(&mut self, mut tell: impl FnMut(&Link, u64)) {
-        self.add_laps();
-        for at in self.dirty.drain(..) {
-            let link = &mut self.all[at as usize];
-            let times = std::mem::take(&mut link.pending);
-            if link.shown == 0 {
-                self.shown.push(at);
-            }
-            link.shown += times;
-            tell(link, times);
+    /// [`Links::add`] of replays of which samples told.
+    pub fn add_shown(&mut self, link: u32, times: u64) {
+        let shown = &mut self.all[link as usize].shown;
+        if *shown == 0 {
+            self.shown.push(link);
         }
+        *shown += times;
     }
 
     pub fn clear(&mut self) {
@@ -190,6 +189,7 @@ impl Links {
         self.ops.clear();
         self.dirty.clear();
         self.laps.clear();
+        self.rows.clear();
     }
 }
 
@@ -243,6 +243,7 @@ impl Table {
             exit: t.exit,
             exit_floor: t.exit_floor,
             loop_of: NONE,
+            row: NONE,
         });
         t.link
     }
@@ -331,14 +332,14 @@ impl Core<'_> {
             table.unlink(&mut self.stats);
             table.links.op = place;
         }
-        let Table { links, steps, offsets, .. } = table;
-        let end = self.next_sample.min(self.options.max_cycles);
+        let mut end = self.next_sample;
         let (mut at, mut left) = (first, LONGEST);
         let (mut before, mut went) = (NONE, (NONE, false));
-        self.stats.begin(links.all[at as usize].first);
+        self.stats.begin(table.links.all[at as usize].first);
         let (mut now, mut bundles) = (self.now, 0);
-        links.laps.leave();
+        table.links.laps.leave();
         loop {
+            let Table { links, steps, offsets, .. } = &mut *table;
             let Links { all, ops, dirty, laps, .. } = &mut *links;
             let link = &mut all[at as usize];
             if link.waits && before != NONE {
@@ -367,7 +368,7 @@ impl Core<'_> {
             let (known, taken) = self.is_taken(link.asks);
             let next = link.next[usize::from(taken)];
             left -= 1;
-            let told = next == NONE || !known || left == 0 || link.branches && now >= end;
+            let told = next == NONE || !known || left == 0 || now >= self.options.max_cycles;
             if told || taken && link.jumps_back() && !self.passes(link.last, 1) {
                 self.now = now;
                 let (id, branches, last) = (link.id, link.branches, link.last);
@@ -397,8 +398,16 @@ impl Core<'_> {
             let jump = if taken && link.jumps_back() { link.last } else { NONE };
             laps.passed(at, rounds, taken);
             at = next;
+            if link.branches && now >= end {
+                (self.now, self.pc) = (now, all[at as usize].first);
+                self.stats.began(self.pc, std::mem::take(&mut bundles));
+                self.sample_replayed(table)?;
+                end = self.next_sample;
+            }
+            let Table { links, steps, offsets, .. } = &mut *table;
+            let Links { all, laps, .. } = &mut *links;
             if jump != NONE && laps.looks(jump, all[at as usize].loop_of) {
-                let mut walk = Walk { at, now, bundles, left, before, went, end };
+                let mut walk = Walk { at, now, bundles, left, before, went, end: self.rounds_end() };
                 self.laps(links, (steps, offsets), &mut walk)?;
                 Walk { at, now, bundles, left, before, went, .. } = walk;
             }

@@ -28,6 +28,7 @@ mod links;
 mod log;
 mod number;
 mod pieces;
+mod rows;
 mod state;
 mod table;
 mod trail;

@@ -5,7 +5,7 @@ use super::log::{Log, Places};
 use super::pieces::{self, Piece, Step};
 use super::state::{self, Used};
 use crate::issue::code::{Code, GROUPS, Packed};
-use crate::stats::{Cause, Collector};
+use crate::stats::{Ahead, Cause, Collector};
 use crate::unit::mxu::MxuTiming;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::collections::hash_map::Entry;
@@ -87,7 +87,7 @@ pub(super) struct Transition {
     pub offsets: u32,
     pub stalls: u32,
     pub nstalls: u32,
-    /// Replays that the counters do not know yet, and others of which those of units alone know: what samples tell of.
+    /// Replays that the counters do not know yet, and others of which samples do.
     pub pending: u64,
     pub shown: u64,
     /// Its link.
@@ -102,10 +102,8 @@ pub(super) struct Details {
     overlaps: Vec<(u8, Cause, u32)>,
     pub group_busy: Vec<(u8, i64)>,
     pub streamed: Vec<(u8, u64)>,
-    /// The waits as samples count them: none where none are taken.
-    live: Vec<(u8, Cause, u32)>,
     /// By transition, where its part of each list ends.
-    ends: Vec<[u32; 6]>,
+    ends: Vec<[u32; 5]>,
 }
 
 impl Details {
@@ -121,21 +119,20 @@ impl Details {
 
     /// Ends the part of a transition.
     fn end(&mut self) {
-        let stalls = [self.waits.len(), self.mxu_stalls.len(), self.overlaps.len(), self.live.len()];
-        let [waits, mxu_stalls, overlaps, live] = stalls.map(|n| n as u32);
+        let stalls = [self.waits.len(), self.mxu_stalls.len(), self.overlaps.len()];
+        let [waits, mxu_stalls, overlaps] = stalls.map(|n| n as u32);
         let [group_busy, streamed] = [self.group_busy.len(), self.streamed.len()].map(|n| n as u32);
-        self.ends.push([waits, mxu_stalls, overlaps, group_busy, streamed, live]);
+        self.ends.push([waits, mxu_stalls, overlaps, group_busy, streamed]);
     }
 
     /// Drops what belongs to no transition.
     fn drop_open(&mut self) {
-        let ends = self.ends.last().map_or([0; 6], |e| e.map(|n| n as usize));
+        let ends = self.ends.last().map_or([0; 5], |e| e.map(|n| n as usize));
         self.waits.truncate(ends[0]);
         self.mxu_stalls.truncate(ends[1]);
         self.overlaps.truncate(ends[2]);
         self.group_busy.truncate(ends[3]);
         self.streamed.truncate(ends[4]);
-        self.live.truncate(ends[5]);
     }
 
     fn clear(&mut self) {
@@ -146,21 +143,37 @@ impl Details {
     /// Where a transition's part of each list is.
     #[inline(always)]
     fn ranges(&self, id: u32) -> impl Fn(usize) -> Range<usize> + use<> {
-        let first = if id == 0 { [0; 6] } else { self.ends[id as usize - 1] };
+        let first = if id == 0 { [0; 5] } else { self.ends[id as usize - 1] };
         let end = self.ends[id as usize];
         move |i: usize| first[i] as usize..end[i] as usize
     }
 
-    /// Adds a transition's part to the counters of bundles so many times.
-    fn settle_bundles(&self, id: u32, times: u64, stats: &mut Collector) {
-        for &(bundle, cause, cycles) in &self.waits[self.ranges(id)(0)] {
-            stats.bundle_waited(bundle as usize, cause, cycles as u64 * times);
+    /// Adds a transition's part to what samples know before other counters do, so many times.
+    pub fn put_ahead(&self, id: u32, times: i64, ahead: &mut Ahead<'_>) {
+        let range = self.ranges(id);
+        for &(bundle, _, cycles) in &self.waits[range(0)] {
+            ahead.wait(bundle, i64::from(cycles) * times);
+        }
+        for &(unit, _, cycles) in &self.mxu_stalls[range(1)] {
+            ahead.mxu_stall((unit != ALL).then_some(unit as usize), i64::from(cycles) * times);
+        }
+        for &(group, _, cycles) in &self.overlaps[range(2)] {
+            ahead.overlap(group as usize, i64::from(cycles) * times);
+        }
+        for &(group, cycles) in &self.group_busy[range(3)] {
+            ahead.kept(group as usize, cycles * times);
+        }
+        for &(unit, sixteenths) in &self.streamed[range(4)] {
+            ahead.streamed(unit as usize, sixteenths as i64 * times);
         }
     }
 
-    /// Adds a transition's part to the counters of units so many times.
-    fn settle_units(&self, id: u32, times: u64, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+    /// Adds a transition's part to the counters so many times.
+    fn settle(&self, id: u32, times: u64, stats: &mut Collector, mxus: &mut [MxuTiming]) {
         let range = self.ranges(id);
+        for &(bundle, cause, cycles) in &self.waits[range(0)] {
+            stats.waited(bundle as usize, cause, cycles as u64 * times);
+        }
         for &(unit, cause, cycles) in &self.mxu_stalls[range(1)] {
             match unit {
                 ALL => stats.mxus_stall(cause, cycles as u64 * times),
@@ -175,9 +188,6 @@ impl Details {
         }
         for &(unit, sixteenths) in &self.streamed[range(4)] {
             *mxus[unit as usize].busy16_mut() += sixteenths * times;
-        }
-        for &(place, cause, cycles) in &self.live[range(5)] {
-            stats.live_stall(place, cause, cycles as u64 * times);
         }
     }
 }
@@ -199,7 +209,7 @@ impl Recorder {
     }
 
     /// Appends what was recorded, sums by place and cause where the order does not matter.
-    pub(super) fn put(&self, details: &mut Details, stats: &Collector) {
+    pub(super) fn put(&self, details: &mut Details) {
         fn sum(out: &mut Vec<(u8, Cause, u32)>, first: usize, (place, cause, cycles): (u8, Cause, u32)) {
             match out[first..].iter_mut().rev().find(|o| o.0 == place && o.1 == cause) {
                 Some(o) => o.2 += cycles,
@@ -208,13 +218,11 @@ impl Recorder {
         }
         details.drop_open();
         details.waits.extend_from_slice(&self.waits);
-        let Details { mxu_stalls, overlaps, live, .. } = details;
+        let Details { mxu_stalls, overlaps, .. } = details;
         for (list, out) in [(&self.mxu_stalls, mxu_stalls), (&self.overlaps, overlaps)] {
             let first = out.len();
             list.iter().for_each(|&stall| sum(out, first, stall));
         }
-        let first = live.len();
-        stats.live_stalls(&self.waits, |place, cause, cycles| sum(live, first, (place, cause, cycles)));
     }
 }
 
@@ -425,22 +433,20 @@ impl Table {
     pub(super) fn count(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
         for id in self.dirty.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].pending);
-            self.details.settle_bundles(id, times, stats);
-            self.details.settle_units(id, times, stats, mxus);
+            self.details.settle(id, times, stats, mxus);
         }
         for id in self.shown.drain(..) {
             let times = std::mem::take(&mut self.transitions[id as usize].shown);
-            self.details.settle_bundles(id, times, stats);
+            self.details.settle(id, times, stats, mxus);
         }
+        // The counters know it now.
+        stats.ahead().fill(0);
     }
 
-    /// Adds pending replays to the counters that samples tell of; those of bundles and operations wait.
-    pub(super) fn show(&mut self, stats: &mut Collector, mxus: &mut [MxuTiming]) {
+    /// Adds pending replays to what samples tell of; the counters wait.
+    pub(super) fn show(&mut self, stats: &mut Collector, code: &Code) {
         let Table { links, transitions, details, dirty, shown, .. } = self;
-        links.show(|link, times| {
-            stats.live_run(link.first, link.last, times);
-            details.settle_units(link.id, times, stats, mxus);
-        });
+        links.show(details, stats, code);
         for id in dirty.drain(..) {
             let t = &mut transitions[id as usize];
             let times = std::mem::take(&mut t.pending);
@@ -448,7 +454,7 @@ impl Table {
                 shown.push(id);
             }
             t.shown += times;
-            details.settle_units(id, times, stats, mxus);
+            details.put_ahead(id, times as i64, &mut Ahead { of: stats.ahead(), code });
         }
     }
 

@@ -134,13 +134,7 @@ impl Core<'_> {
                 }
             }
             if self.now >= self.next_sample {
-                let operations = self.observer.wants_operations();
-                if operations {
-                    table.settle(&mut self.stats, &mut self.mxus);
-                } else {
-                    table.show(&mut self.stats, &mut self.mxus);
-                }
-                self.sample(operations)?;
+                self.sample_replayed(table)?;
             }
             self.within_limits(&mut budget)?;
         }
@@ -148,6 +142,18 @@ impl Core<'_> {
 }
 
 impl Core<'_> {
+    /// [`Core::sample`] of what was replayed too.
+    #[inline(never)]
+    pub(super) fn sample_replayed(&mut self, table: &mut Table) -> Result<()> {
+        let details = self.observer.wants_details();
+        if details {
+            table.settle(&mut self.stats, &mut self.mxus);
+        } else {
+            table.show(&mut self.stats, &self.l.code);
+        }
+        self.sample(details)
+    }
+
     /// The transition that followed the last time, if it is the one that follows now and nothing else is to be asked: else none.
     #[inline(always)]
     fn follower(&self, table: &Table, before: (u32, usize)) -> u32 {
@@ -211,8 +217,7 @@ impl Core<'_> {
             return 0;
         }
         let left = (self.scalars[counter as usize & (SCALARS - 1)] as u32).wrapping_sub(1);
-        let end = self.next_sample.min(self.options.max_cycles);
-        let most = end.saturating_sub(self.now + 1) / duration.max(1);
+        let most = self.rounds_end().saturating_sub(self.now + 1) / duration.max(1);
         let rounds = u64::from(left).min(most).min(PROGRESS_INTERVAL);
         if rounds < 2 {
             return 0;

@@ -1,8 +1,8 @@
 //! Counters of units that are kept while the program runs, for samples.
 
-use super::{Collector, Parts};
-use crate::issue::code::SLOT_UNITS;
-use crate::stats::{CAUSES, Cause, UnitCounters};
+use super::{Collector, Parts, SLOTS};
+use crate::issue::code::{Code, SLOT_UNITS};
+use crate::stats::{CAUSES, Cause, UnitCounters, UnitSample};
 
 /// Counters of the slot units that are kept while the program runs, for samples: O(1) for a run of bundles.
 #[derive(Debug)]
@@ -11,6 +11,8 @@ pub(super) struct Live {
     before: Vec<[u32; 2 * SLOT_UNITS]>,
     units: Vec<u32>,
     pub now: SlotTotals,
+    /// What was replayed of which [`SlotTotals::sums`] know, but no other counter yet ([`Ahead`]).
+    pub ahead: Vec<i64>,
 }
 
 /// Cycles of the slot units.
@@ -25,37 +27,72 @@ pub(super) struct SlotTotals {
 /// The issue stage's place behind the slot units.
 pub(super) const ISSUE: usize = SLOT_UNITS;
 
+/// Places of [`Ahead`] behind the stalls: cycles that a unit of a long group is kept, then for each matrix unit what it streamed
+/// (sixteenths of cycles) and how long it was idle.
+const KEPT: usize = ISSUE + 1;
+const MXUS: usize = KEPT + SLOT_UNITS;
+
+/// What replays add to the counters that samples tell of, besides runs of bundles: cycles by unit, of all causes.
+pub(crate) struct Ahead<'a> {
+    pub of: &'a mut [i64],
+    pub code: &'a Code,
+}
+
+impl Ahead<'_> {
+    /// A bundle waited.
+    pub fn wait(&mut self, bundle: u32, cycles: i64) {
+        places(self.code.heads[bundle as usize].units).for_each(|place| self.of[place] += cycles);
+    }
+
+    /// A matrix unit was idle, or all that the program uses were.
+    pub fn mxu_stall(&mut self, unit: Option<usize>, cycles: i64) {
+        let all = (0..(self.of.len() - MXUS) / 2).filter(|u| self.code.mxus_used >> u & 1 == 1);
+        for u in all.filter(|u| unit.is_none_or(|unit| unit == *u)) {
+            self.of[MXUS + 2 * u + 1] += cycles;
+        }
+    }
+
+    /// A slot group was busy in a stall.
+    pub fn overlap(&mut self, group: usize, cycles: i64) {
+        self.long(group).for_each(|unit| self.of[unit] -= cycles);
+    }
+
+    /// A slot group was kept.
+    pub fn kept(&mut self, group: usize, cycles: i64) {
+        self.long(group).for_each(|unit| self.of[KEPT + unit] += cycles);
+    }
+
+    /// A matrix unit streamed for so many sixteenths of cycles.
+    pub fn streamed(&mut self, unit: usize, sixteenths: i64) {
+        self.of[MXUS + 2 * unit] += sixteenths;
+    }
+
+    /// The slot units of a group, if its instructions may keep them.
+    fn long(&self, group: usize) -> impl Iterator<Item = usize> + use<> {
+        let long = self.code.long[group];
+        (0..SLOT_UNITS).filter(move |u| long && SLOTS[*u] as usize == group)
+    }
+}
+
 impl Collector {
     /// Keeps counters for samples from now on: called before the first bundle.
     pub fn watch(&mut self, parts: &Parts<'_>) {
-        let mut before = vec![[0u32; 2 * SLOT_UNITS]; parts.code.heads.len() + 1];
-        for b in 0..parts.code.heads.len() {
-            before[b + 1] = parts.of_bundle(parts.code.activity.instructions(b)).map(u32::from);
-        }
-        for (bundle, unit, cycles) in parts.kept() {
-            before[bundle + 1][unit] += cycles as u32;
-        }
-        for b in 0..parts.code.heads.len() {
-            let sum = before[b];
-            before[b + 1].iter_mut().zip(sum).for_each(|(a, s)| *a = a.wrapping_add(s));
+        let of_form: Vec<_> = parts.code.activity.instructions.iter().map(|i| parts.of_bundle(i)).collect();
+        let mut before = Vec::with_capacity(parts.code.heads.len() + 1);
+        let mut sum = [0u32; 2 * SLOT_UNITS];
+        before.push(sum);
+        // They are in the order of bundles.
+        let mut kept = parts.kept().peekable();
+        for (b, form) in parts.code.activity.of.iter().enumerate() {
+            sum.iter_mut().zip(of_form[*form as usize]).for_each(|(s, n)| *s = s.wrapping_add(u32::from(n)));
+            while let Some((_, unit, cycles)) = kept.next_if(|k| k.0 == b) {
+                sum[unit] = sum[unit].wrapping_add(cycles as u32);
+            }
+            before.push(sum);
         }
         let units = parts.code.heads.iter().map(|h| h.units).collect();
-        self.live = Some(Box::new(Live { before, units, now: SlotTotals::default() }));
-    }
-
-    /// What samples count of waits: places of units, causes and cycles.
-    pub fn live_stalls(&self, waits: &[(u32, Cause, u32)], mut tell: impl FnMut(u8, Cause, u32)) {
-        let Some(live) = &self.live else { return };
-        for &(bundle, cause, cycles) in waits {
-            live.places(bundle as usize).for_each(|place| tell(place as u8, cause, cycles));
-        }
-    }
-
-    /// Bundles with instructions for a unit waited, all told; of a collector that [`Collector::watch`]es.
-    pub fn live_stall(&mut self, place: u8, cause: Cause, cycles: u64) {
-        if let Some(l) = &mut self.live {
-            l.now.stall[place as usize][cause as usize] += cycles;
-        }
+        let ahead = vec![0; MXUS + 2 * parts.mxus.len()];
+        self.live = Some(Box::new(Live { before, units, now: SlotTotals::default(), ahead }));
     }
 
     /// Bundles `first..=last` issued in a row `times` times, as samples count it.
@@ -65,15 +102,83 @@ impl Collector {
         }
     }
 
-    /// Counters after `cycles`, of which the last ended in a jump, in place of others; of a collector that [`Collector::watch`]es.
-    pub fn sample(&self, cycles: u64, parts: &Parts<'_>, units: &mut Vec<UnitCounters>) {
+    /// What was replayed that samples know of and no other counter; nothing where none are taken.
+    pub fn ahead(&mut self) -> &mut [i64] {
+        self.live.as_mut().map_or(&mut [], |l| &mut l.ahead)
+    }
+
+    /// The row of numbers of what one replay of bundles `first..=last` adds for samples: of [`SlotTotals::sums`], then what `put`
+    /// puts into [`Collector::ahead`]; none where no samples are taken.
+    pub fn row(&self, (first, last): (u32, u32), code: &Code, put: impl FnOnce(&mut Ahead<'_>)) -> Vec<i64> {
+        let Some(live) = &self.live else { return Vec::new() };
+        let mut row: Vec<i64> = live.of_run(first, last).map(i64::from).collect();
+        row.resize(2 * SLOT_UNITS + live.ahead.len(), 0);
+        put(&mut Ahead { of: &mut row[2 * SLOT_UNITS..], code });
+        row
+    }
+
+    /// Adds a row of [`Collector::row`], with whatever fills it up, so many times.
+    #[inline]
+    pub fn add_row<N: Copy + Into<i64>>(&mut self, row: &[N], times: u64) {
+        let Some(live) = &mut self.live else { return };
+        let Some((sums, ahead)) = row.split_first_chunk::<{ 2 * SLOT_UNITS }>() else { return };
+        for (now, &more) in live.now.sums.iter_mut().zip(sums) {
+            // None of them is negative.
+            *now += more.into() as u64 * times;
+        }
+        for (now, &more) in live.ahead.iter_mut().zip(ahead) {
+            *now += more.into() * times as i64;
+        }
+    }
+
+    /// Counters after `cycles`, of which the last ended in a jump, in place of others: by cause, if all that was replayed is
+    /// counted; of a collector that [`Collector::watch`]es.
+    pub fn sample_causes(&self, cycles: u64, parts: &Parts<'_>, units: &mut Vec<UnitCounters>) {
         if let Some(live) = &self.live {
             self.put_units(&live.now, cycles, parts, units);
+        }
+    }
+
+    /// [`Collector::sample_causes`] of all causes together, whether all that was replayed is counted or not.
+    pub fn sample(&self, cycles: u64, parts: &Parts<'_>, units: &mut Vec<UnitSample>) {
+        let Some(Live { now, ahead, .. }) = self.live.as_deref() else { return };
+        units.clear();
+        let mut put = |useful: u64, busy: u64, stalled: i64| {
+            let busy = busy.min(cycles);
+            let stalled = u64::try_from(stalled).unwrap_or(0).min(cycles - busy);
+            units.push(UnitSample { busy, stalled, useful: useful.min(busy) });
+        };
+        let sum = |causes: &[u64; CAUSES]| causes.iter().sum::<u64>() as i64;
+        for (unit, slot) in SLOTS.iter().enumerate().take(SLOT_UNITS) {
+            let group = *slot as usize;
+            let (mut busy, mut stalled) = (now.sums[unit], sum(&now.stall[unit]) + ahead[unit]);
+            if parts.code.long[group] {
+                busy = busy.saturating_add_signed(self.group_busy[group] + ahead[KEPT + unit]);
+                stalled -= sum(&self.group_overlap[group]);
+            }
+            let slots = u64::from(parts.slots[unit].max(1));
+            put((now.sums[SLOT_UNITS + unit] + slots / 2) / slots, busy, stalled);
+        }
+        put(parts.dma.served().round() as u64, parts.dma.busy, 0);
+        put(self.bundles, self.bundles, sum(&now.stall[ISSUE]) + ahead[ISSUE]);
+        let all = self.mxu_stall.last().map_or(0, sum);
+        for (u, m) in parts.mxus.iter().enumerate() {
+            let used = parts.code.mxus_used >> u & 1 == 1;
+            let busy = m.busy_with(ahead[MXUS + 2 * u] as u64);
+            let stalled = if used { sum(&self.mxu_stall[u]) + all + ahead[MXUS + 2 * u + 1] } else { 0 };
+            put(busy, busy, stalled);
         }
     }
 }
 
 impl Live {
+    /// What bundles `first..=last` add to [`SlotTotals::sums`].
+    #[inline]
+    fn of_run(&self, first: u32, last: u32) -> impl Iterator<Item = u32> + use<'_> {
+        let (a, b) = (&self.before[first as usize], &self.before[last as usize + 1]);
+        a.iter().zip(b).map(|(a, b)| b.wrapping_sub(*a))
+    }
+
     /// Bundles `first..=last` issued so many times.
     #[inline]
     pub fn run(&mut self, first: u32, last: u32, times: u64) {
@@ -84,13 +189,9 @@ impl Live {
     }
 
     pub fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
-        for place in self.places(bundle) {
+        for place in places(self.units[bundle]) {
             self.now.stall[place][cause as usize] += cycles;
         }
-    }
-
-    fn places(&self, bundle: usize) -> impl Iterator<Item = usize> + use<> {
-        places(self.units[bundle])
     }
 }
 

@@ -338,6 +338,11 @@ impl MxuTiming {
         self.busy16 / 16
     }
 
+    /// [`MxuTiming::busy`] with so many sixteenths that it does not know of yet.
+    pub fn busy_with(&self, sixteenths: u64) -> u64 {
+        (self.busy16 + sixteenths) / 16
+    }
+
     /// Cycles of `from..to` in which rows stream.
     pub fn overlap(&self, from: u64, to: u64) -> u64 {
         let (s, e) = (self.run_start16 / 16, self.in_free16.div_ceil(16));
