@@ -12,7 +12,8 @@
 //! checked against what is there before memory is taken, so no file makes the reader allocate more than a small
 //! multiple of its size. What a program says is not checked here: see [`Program::decode`].
 
-use crate::program::Program;
+use crate::program::{Constant, Program};
+use serde::{Serialize, Serializer};
 
 /// First bytes of a program file.
 pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
@@ -66,7 +67,46 @@ fn bounded(payload: &[u8]) -> Result<(Program, usize), bincode::error::DecodeErr
 
 /// The file of a program.
 pub fn write_program(program: &Program) -> Vec<u8> {
-    let mut file = vec![0; HEADER_BYTES];
+    write(program, program.code.len())
+}
+
+/// The file of a program without its constants: what shows code needs no more.
+pub fn write_code(program: &Program) -> Vec<u8> {
+    let Program {
+        name,
+        chip,
+        fingerprint,
+        code,
+        bundles,
+        descs,
+        constants: _,
+        params,
+        results,
+        memory,
+        traps,
+        host_calls,
+        pod,
+        debug,
+    } = program;
+    // As a program is written, field by field.
+    let first = (name, chip, fingerprint, ByteString(code), bundles, descs);
+    let rest = (params, results, memory, traps, host_calls, pod, debug);
+    write(&(first, Vec::<Constant>::new(), rest), code.len())
+}
+
+/// Bytes as [`Program::code`] is written.
+struct ByteString<'a>(&'a [u8]);
+
+impl Serialize for ByteString<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        crate::byte_string::serialize(self.0, s)
+    }
+}
+
+/// A file of what is written as a program is, of which so many bytes are code.
+fn write(program: &impl Serialize, code: usize) -> Vec<u8> {
+    let mut file = Vec::with_capacity(HEADER_BYTES + code + code / 4 + (1 << 12));
+    file.resize(HEADER_BYTES, 0);
     bincode::serde::encode_into_std_write(program, &mut file, bincode::config::standard())
         .expect("a program has only plain data and memory takes all bytes");
     let payload = &file[HEADER_BYTES..];

@@ -27,7 +27,7 @@ pub mod topology;
 pub mod validate;
 
 pub use chip::{ChipConfig, ChipError};
-pub use container::{ContainerError, read_program, write_program};
+pub use container::{ContainerError, read_program, write_code, write_program};
 pub use decode::{DecodeError, decode_bundles, decode_code};
 pub use diagnostic::{Diagnostic, Diagnostics};
 pub use dma::{DmaDesc, DmaDim, Space};

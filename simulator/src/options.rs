@@ -131,7 +131,7 @@ pub trait Observer: Send {
     fn wants_bundles(&self) -> bool {
         false
     }
-    /// Cycles between calls of [`Observer::sample`], or none: at least so many, for they happen at branches, and up to eight times as
+    /// Cycles between calls of [`Observer::sample`], or none: at least so many, for they happen at branches, and up to sixteen times as
     /// many where rounds of a loop come again as they were. Asked again after every sample; [`Observer::progress`] is called
     /// after each.
     fn sample_interval(&self) -> Option<u64> {

@@ -217,6 +217,8 @@ fn program_files_round_trip_and_damage_is_told() {
     let p = program(&chip);
     let file = write_program(&p);
     assert_eq!(read_program(&file).as_ref(), Ok(&p));
+    assert!(!p.constants.is_empty());
+    assert!(write_code(&p) == write_program(&Program { constants: Vec::new(), ..p.clone() }));
     assert_eq!(p.decode(&chip).expect("fits").len(), 3);
     assert_eq!(read_program(b"HloModule m"), Err(ContainerError::Foreign));
     assert_eq!(read_program(b""), Err(ContainerError::Foreign));

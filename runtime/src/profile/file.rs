@@ -54,31 +54,35 @@ pub fn is_profile(bytes: &[u8]) -> bool {
 
 /// Writes a section of a file behind others: its kind, a checksum, and its bytes, packed.
 pub fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
-    put_section(kind, (raw.len(), &lz4_flex::block::compress(raw)), out);
+    put_section(kind, raw.len(), out, |out| out.extend_from_slice(&lz4_flex::block::compress(raw)));
 }
 
 /// [`section`] of bytes that take longer to pack than they are worth: as a block of LZ4 that has them as they are.
 fn section_as_is(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
-    // A sequence of literals alone: their number from 15 on in bytes of at most 255, of which the last is less.
-    let mut block = Vec::with_capacity(raw.len() + raw.len() / 255 + 2);
-    match raw.len().checked_sub(15) {
-        None => block.push((raw.len() as u8) << 4),
-        Some(more) => {
-            block.push(15 << 4);
-            block.resize(1 + more / 255, 255);
-            block.push((more % 255) as u8);
+    put_section(kind, raw.len(), out, |out| {
+        // A sequence of literals alone: their number from 15 on in bytes of at most 255, of which the last is less.
+        match raw.len().checked_sub(15) {
+            None => out.push((raw.len() as u8) << 4),
+            Some(more) => {
+                out.push(15 << 4);
+                out.resize(out.len() + more / 255, 255);
+                out.push((more % 255) as u8);
+            }
         }
-    }
-    block.extend_from_slice(raw);
-    put_section(kind, (raw.len(), &block), out);
+        out.extend_from_slice(raw);
+    });
 }
 
-fn put_section(kind: &[u8; 4], (unpacked, packed): (usize, &[u8]), out: &mut Vec<u8>) {
+/// A section of so many bytes, which `pack` appends as they are stored.
+fn put_section(kind: &[u8; 4], unpacked: usize, out: &mut Vec<u8>, pack: impl FnOnce(&mut Vec<u8>)) {
+    let head = out.len();
     out.extend_from_slice(kind);
-    out.extend_from_slice(&crc32fast::hash(packed).to_le_bytes());
-    out.extend_from_slice(&(unpacked as u64).to_le_bytes());
-    out.extend_from_slice(&(packed.len() as u64).to_le_bytes());
-    out.extend_from_slice(packed);
+    out.resize(head + SECTION, 0);
+    pack(out);
+    let (head, packed) = out[head..].split_at_mut(SECTION);
+    head[4..8].copy_from_slice(&crc32fast::hash(packed).to_le_bytes());
+    head[8..16].copy_from_slice(&(unpacked as u64).to_le_bytes());
+    head[16..24].copy_from_slice(&(packed.len() as u64).to_le_bytes());
 }
 
 /// A number of cycles, as files have it.
@@ -190,7 +194,10 @@ fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
 
 /// The file of a profile.
 pub fn write(p: &Profile) -> Vec<u8> {
-    let mut out = MAGIC.to_vec();
+    // What is packed takes about a quarter of what it takes in memory.
+    let columns: usize = p.traces.iter().map(|t| t.transfers.len() * 8 + t.samples.units.busy.len() * 4).sum();
+    let mut out = Vec::with_capacity(p.code.len() + p.code.len() / 255 + p.source.len() / 4 + columns / 4 + (1 << 17));
+    out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
     // Plain data: it always has a text.
     let meta = serde_json::to_vec(&p.meta).unwrap_or_default();

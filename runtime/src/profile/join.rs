@@ -11,7 +11,7 @@ use crate::report::{DeviceCounts, Ran, Report};
 use std::collections::HashMap;
 use systole_isa::dma::DmaDesc;
 use systole_isa::program::DebugRange;
-use systole_isa::{Program, Space, write_program};
+use systole_isa::{Program, Space, write_code};
 use systole_simulator::PodRun;
 
 /// Largest source text that is kept, in bytes.
@@ -164,11 +164,7 @@ impl Profile {
             devices,
             links,
         };
-        let code = if what.partial {
-            Vec::new()
-        } else {
-            write_program(&Program { constants: Vec::new(), ..program.clone() })
-        };
+        let code = if what.partial { Vec::new() } else { write_code(program) };
         let source = if ran.source.len() <= MAX_SOURCE { ran.source.to_string() } else { String::new() };
         Profile { meta, traces, links: link_spans, source, code }
     }

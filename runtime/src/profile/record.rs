@@ -260,11 +260,9 @@ impl Observer for Recorder<'_> {
         s.bundles.push(sample.bundles);
         s.hbm_read.push(sample.traffic.hbm_read);
         s.hbm_write.push(sample.traffic.hbm_write);
-        for u in sample.units {
-            s.units.busy.push(u.busy);
-            s.units.stalled.push(u.stalled);
-            s.units.useful.push(u.useful);
-        }
+        s.units.busy.extend(sample.units.iter().map(|u| u.busy));
+        s.units.stalled.extend(sample.units.iter().map(|u| u.stalled));
+        s.units.useful.extend(sample.units.iter().map(|u| u.useful));
         self.op = sample.op;
         self.bound_samples();
         self.inner.sample(sample);

@@ -27,7 +27,7 @@ use systole_isa::{Class, Inst, MxuFormat, Space};
 /// Bundles between looks at limits and calls of the observer.
 pub(super) const PROGRESS_INTERVAL: u64 = 1 << 22;
 /// Intervals that a sample may be late for rounds that come again as they were.
-const LATEST_SAMPLE: u64 = 7;
+const LATEST_SAMPLE: u64 = 15;
 
 /// Scalar registers, in an array that indices cannot leave.
 pub(crate) const SCALARS: usize = 64;

@@ -47,14 +47,14 @@ impl Observer for Samples {
 }
 
 /// Whether timing that is replayed gives samples of the plain walk, which is asked at every branch, and as many as it should give
-/// where they may be as late as eight times what is between them.
+/// where they may be as late as sixteen times what is between them.
 pub fn same_samples(interval: u64, max_cycles: u64, run: impl Fn(&RunOptions, &mut Samples)) -> bool {
     let [replayed, plain] = [(true, interval), (false, 1)].map(|(memo, interval)| {
         let mut seen = Samples { interval, seen: BTreeMap::new() };
         run(&RunOptions { memo, max_cycles, loop_skip: false, ..RunOptions::new(Mode::TimingOnly) }, &mut seen);
         seen.seen
     });
-    let late = |&(a, b): &(&u64, &u64)| plain.range(a + 8 * interval..(*b).max(a + 8 * interval)).next().is_some();
+    let late = |&(a, b): &(&u64, &u64)| plain.range(a + 16 * interval..(*b).max(a + 16 * interval)).next().is_some();
     replayed.iter().all(|(cycle, units)| plain.get(cycle) == Some(units))
         && !replayed.keys().zip(replayed.keys().skip(1)).any(|pair| late(&pair))
 }

@@ -58,9 +58,11 @@ impl Rows {
             return stats.add_row(row, times);
         }
         self.sum.most += more;
-        self.sum.of.resize(self.width, 0);
-        let sum = self.sum.of.iter_mut().zip(row);
+        if self.sum.of.len() != row.len() {
+            self.sum.of.resize(row.len(), 0);
+        }
         // It fits: no number is larger than `most`.
+        let sum = self.sum.of.iter_mut().zip(row);
         match times {
             1 => sum.for_each(|(s, n)| *s = s.wrapping_add(*n)),
             _ => sum.for_each(|(s, n)| *s = s.wrapping_add(n.wrapping_mul(times as i32))),
