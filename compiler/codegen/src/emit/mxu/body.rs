@@ -80,7 +80,7 @@ pub(super) struct Pushes {
 
 /// What results are popped next.
 pub(super) struct Pops {
-    /// Results: out, [row in the whole array,] extras.
+    /// Results: out, extras.
     pub walk: Walk,
     pub row: S,
     pub plane: S,
@@ -501,7 +501,6 @@ impl Context<'_> {
     ) {
         let stride = self.p.geometry.inner.out;
         let mut epilogue = self.epilogue.borrow_mut();
-        let rows = epilogue.uses_row() as usize;
         let inside = self.t.slab.out[si];
         let place = |o: &Operand, base: S| memory::Place {
             base,
@@ -513,21 +512,15 @@ impl Context<'_> {
         let extras: Vec<Value> = self
             .extras
             .iter()
-            .zip(&self.pop.walk.vars[1 + rows..])
+            .zip(&self.pop.walk.vars[1..])
             .map(|(o, &base)| memory::load_value(b, o.array.dtype, place(o, base)))
             .collect();
-        let beside = self.p.geometry.batch.beside.map_or(0, |beside| beside.whole.out);
-        let row = (plane * self.p.spec.out.plane_rows + inside + si as u32 * beside) as i32 + ahead;
-        let row = (rows > 0).then(|| b.s_addi(self.pop.walk.vars[1], row));
         let at = TileAt {
-            row,
-            row_stride: stride,
             plane: self.pop.plane,
             plane_offset: plane,
             extras: &extras,
             params: &self.params,
             buffer: self.params_buf,
-            mask,
         };
         let value = epilogue.apply(b, sums, &at);
         memory::store_value(b, &value, place(&self.out, self.pop.walk.vars[0]), mask);

@@ -507,10 +507,9 @@ impl Context<'_> {
             if let Some(ring) = self.rings.out {
                 ring.turn(b, &[self.at.vars[0]]);
             }
-            let rows = self.epilogue_rows();
             for (i, ring) in self.rings.extras.iter().enumerate() {
                 if let Some(ring) = ring {
-                    ring.turn(b, &[self.at.vars[1 + rows + i]]);
+                    ring.turn(b, &[self.at.vars[1 + i]]);
                 }
             }
         };
@@ -525,10 +524,6 @@ impl Context<'_> {
     /// The word row of the window in use of the result, and where it goes.
     pub(super) fn leaving(&self, b: &mut KernelBuilder) -> (S, S) {
         (self.window_row(b, self.at.vars[0]), self.at.vars[self.pop.walk.vars.len() + 1])
-    }
-
-    pub fn epilogue_rows(&self) -> usize {
-        self.epilogue.borrow().uses_row() as usize
     }
 
     /// The word row of an element row of the out window.

@@ -344,13 +344,12 @@ pub(super) fn prepare<'a>(
         });
         extra_streams.push(stream);
     }
-    let uses_row = epilogue.uses_row();
-    let at = tile_odometer(b, &l, &out, uses_row, &extras);
+    let at = tile_odometer(b, &l, &out, &extras);
     let walk: Vec<(u32, i32)> = t.slab.walk.iter().map(|d| (d.count, d.lhs as i32)).collect();
     let push_at = (0..1 + rows.len()).map(|_| b.s_var(0)).collect();
     let push = Walk::new(b, &walk, push_at, false);
     let walk: Vec<(u32, i32)> = t.slab.walk.iter().map(|d| (d.count, d.out as i32)).collect();
-    let pop_at = (0..1 + uses_row as usize + extras.len()).map(|_| b.s_var(0)).collect();
+    let pop_at = (0..1 + extras.len()).map(|_| b.s_var(0)).collect();
     let pop = Walk::new(b, &walk, pop_at, g.masked && g.blocks.long_lines);
     let lag = if t.accumulators { steps - 1 + seg.lag } else { seg.lag + 1 };
     let ring = |b: &mut KernelBuilder, w: &Option<Window>, a: &Array| {
@@ -427,7 +426,7 @@ pub(super) fn prepare<'a>(
 
 /// The tiles' odometer: places of results as the walk has them, plane, copy address of the result.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other level moves it")]
-fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, row: bool, extras: &[Base]) -> Odometer<Kind> {
+fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, extras: &[Base]) -> Odometer<Kind> {
     let array_plane = l.p.spec.out.plane_rows;
     let of = |e: &Base, k: Kind| match e.hbm {
         Some(_) => Gain::default(),
@@ -437,7 +436,6 @@ fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, row: bool, e
     let levels = kinds.map(|k| {
         let whole = l.out(k.0, array_plane);
         let mut gains = vec![of(out, k.0)];
-        gains.extend(row.then_some(whole));
         gains.extend(extras.iter().map(|e| of(e, k.0)));
         gains.push(match k.0 {
             Kind::Group => gain(l.t.group() as i64, l.group_last()),
@@ -449,7 +447,6 @@ fn tile_odometer(b: &mut KernelBuilder, l: &Levels<'_>, out: &Base, row: bool, e
     });
     let levels = levels.collect();
     let mut vars = vec![b.s_copy(out.start)];
-    vars.extend(row.then(|| b.s_var(0)));
     vars.extend(extras.iter().map(|e| b.s_copy(e.start)));
     vars.push(b.s_var(0));
     vars.extend(out.hbm.map(|_| b.s_var(0)));

@@ -4,7 +4,7 @@ use super::finish::Finish;
 use super::follow::Follow;
 use super::start::Start;
 use crate::emit::Value;
-use crate::kernel::{BufferRef, KernelBuilder, M, S};
+use crate::kernel::{BufferRef, KernelBuilder, S};
 use serde::{Deserialize, Serialize};
 use systole_hlo::graph::op::Precision;
 use systole_isa::DType;
@@ -133,10 +133,6 @@ impl Contraction {
 
 /// Where a tile of results lies.
 pub struct TileAt<'a> {
-    /// Element row, in the whole result array (its plane included), of the tile's sublane 0; only if the epilogue
-    /// [uses it](Epilogue::uses_row). Sublane `i` is `row_stride * i` further.
-    pub row: Option<S>,
-    pub row_stride: u32,
     /// Plane (column / lanes) of the tile: `plane + plane_offset`.
     pub plane: S,
     pub plane_offset: u32,
@@ -146,8 +142,6 @@ pub struct TileAt<'a> {
     pub params: &'a [S],
     /// The buffer to name in loads from what the epilogue's parameters point at; only read by the kernel.
     pub buffer: BufferRef,
-    /// Sublanes that hold results (all ones if the rest lands in padding).
-    pub mask: M,
 }
 
 /// Elementwise work on every tile of results before it is stored.
@@ -155,11 +149,6 @@ pub trait Epilogue {
     /// Scalar parameters of the kernel that belong to the epilogue (bases of small operands in vector memory).
     fn params(&self) -> usize {
         0
-    }
-
-    /// Whether [`TileAt::row`] is needed.
-    fn uses_row(&self) -> bool {
-        false
     }
 
     /// The result tile in the result's element type, from the sums ([`Contraction::accumulator`]). Called once for each

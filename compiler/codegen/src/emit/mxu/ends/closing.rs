@@ -313,12 +313,8 @@ impl Context<'_> {
             let hbm = out.hbm.units((planes * self.p.spec.out.plane_rows) as i32);
             b.s_inc(address, hbm);
         }
-        let rows = self.epilogue_rows();
         b.s_inc(self.at.vars[0], (planes * self.out.plane) as i32);
-        if rows > 0 {
-            b.s_inc(self.at.vars[1], (planes * self.p.spec.out.plane_rows) as i32);
-        }
-        for (extra, &at) in self.extras.iter().zip(&self.at.vars[1 + rows..]) {
+        for (extra, &at) in self.extras.iter().zip(&self.at.vars[1..]) {
             b.s_inc(at, (planes * extra.plane) as i32);
         }
         b.s_inc(self.at.vars[self.pop.walk.vars.len()], planes as i32);
