@@ -1,7 +1,7 @@
 //! Attributes of the builtin dialect.
 
 use crate::module::utf8;
-use crate::{AttributeId, Bytecode, Encoding, Error, Reader, Type, TypeId};
+use crate::{AttributeId, Bytecode, Custom, Encoding, Error, Reader, Type, TypeId};
 
 /// An attribute.
 #[derive(Clone, Debug)]
@@ -46,11 +46,8 @@ pub enum Attribute<'a> {
     Distinct(AttributeId),
     /// As text, of any dialect: `#tpu.memory_space<vmem>`.
     Text(&'a str),
-    /// Of another dialect, as that encodes it.
-    Custom {
-        dialect: &'a str,
-        data: Reader<'a>,
-    },
+    /// Of another dialect.
+    Custom(Custom<'a>),
 }
 
 /// The codes of the builtin dialect's attributes that this file or `location.rs` reads.
@@ -85,8 +82,7 @@ impl<'a> Bytecode<'a> {
     /// # Errors
     /// Damage, and sparse elements.
     pub fn attribute(&self, id: AttributeId) -> Result<Attribute<'a>, Error> {
-        let custom = |dialect, data| Attribute::Custom { dialect, data };
-        self.attribute_encoding(id)?.decoded(Attribute::Text, |data| self.builtin_attribute(data), custom)
+        self.attribute_encoding(id)?.decoded(Attribute::Text, |data| self.builtin_attribute(data), Attribute::Custom)
     }
 
     fn builtin_attribute(&self, mut r: Reader<'a>) -> Result<Attribute<'a>, Error> {
@@ -187,9 +183,7 @@ impl<'a> Bytecode<'a> {
             Type::Integer(bits, _) => Some(bits),
             Type::Index => Some(64),
             Type::Float(_) | Type::Complex(_) | Type::Function { .. } | Type::None | Type::Tuple(_) => None,
-            Type::Tensor { .. } | Type::MemRef { .. } | Type::Vector { .. } | Type::Text(_) | Type::Custom { .. } => {
-                None
-            }
+            Type::Tensor { .. } | Type::MemRef { .. } | Type::Vector { .. } | Type::Text(_) | Type::Custom(_) => None,
         })
     }
 

@@ -26,7 +26,7 @@ pub use attribute::Attribute;
 pub use error::Error;
 pub use ir::{Argument, Block, Operation, Region, ValueId};
 pub use location::{Frame, Location};
-pub use module::{AttributeId, Bytecode, Encoding, Resource, TypeId};
+pub use module::{AttributeId, Bytecode, Custom, Encoding, Resource, TypeId};
 pub use reader::Reader;
 pub use types::{FloatKind, Signedness, Type};
 

@@ -59,7 +59,7 @@ impl<'a> Bytecode<'a> {
         }
         let mut r = match self.attribute_encoding(id)? {
             Encoding::Builtin(r) => r,
-            Encoding::Text(_) | Encoding::Custom { .. } => return Ok(()),
+            Encoding::Text(_) | Encoding::Custom(_) => return Ok(()),
         };
         match r.varint()? {
             code::CALL_SITE => {

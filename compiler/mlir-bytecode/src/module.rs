@@ -35,7 +35,14 @@ pub enum Encoding<'a> {
     /// As the builtin dialect encodes it.
     Builtin(Reader<'a>),
     /// As another dialect encodes it.
-    Custom { dialect: &'a str, data: Reader<'a> },
+    Custom(Custom<'a>),
+}
+
+/// An attribute or a type of another dialect than the builtin one, as that encodes it.
+#[derive(Clone, Copy, Debug)]
+pub struct Custom<'a> {
+    pub dialect: &'a str,
+    pub data: Reader<'a>,
 }
 
 impl<'a> Encoding<'a> {
@@ -44,12 +51,12 @@ impl<'a> Encoding<'a> {
         self,
         text: impl FnOnce(&'a str) -> T,
         builtin: impl FnOnce(Reader<'a>) -> Result<T, Error>,
-        custom: impl FnOnce(&'a str, Reader<'a>) -> T,
+        custom: impl FnOnce(Custom<'a>) -> T,
     ) -> Result<T, Error> {
         match self {
             Encoding::Text(as_text) => Ok(text(as_text)),
             Encoding::Builtin(data) => builtin(data),
-            Encoding::Custom { dialect, data } => Ok(custom(dialect, data)),
+            Encoding::Custom(own) => Ok(custom(own)),
         }
     }
 }
@@ -351,7 +358,7 @@ impl<'a> Bytecode<'a> {
         }
         Ok(match self.dialect_name(e.dialect) {
             "builtin" => Encoding::Builtin(data),
-            dialect => Encoding::Custom { dialect, data },
+            dialect => Encoding::Custom(Custom { dialect, data }),
         })
     }
 

@@ -1,6 +1,6 @@
 //! Types of the builtin dialect.
 
-use crate::{AttributeId, Bytecode, Error, Reader, TypeId};
+use crate::{AttributeId, Bytecode, Custom, Error, Reader, TypeId};
 
 /// What an integer type says of signs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,11 +90,8 @@ pub enum Type<'a> {
     },
     /// As text, of any dialect: `memref<8x128xf32, #tpu.memory_space<vmem>>`.
     Text(&'a str),
-    /// Of another dialect, as that encodes it.
-    Custom {
-        dialect: &'a str,
-        data: Reader<'a>,
-    },
+    /// Of another dialect.
+    Custom(Custom<'a>),
 }
 
 impl<'a> Bytecode<'a> {
@@ -103,8 +100,7 @@ impl<'a> Bytecode<'a> {
     /// # Errors
     /// Damage, and types of unknown kinds.
     pub fn type_of(&self, id: TypeId) -> Result<Type<'a>, Error> {
-        let custom = |dialect, data| Type::Custom { dialect, data };
-        self.type_encoding(id)?.decoded(Type::Text, |data| self.builtin_type(data), custom)
+        self.type_encoding(id)?.decoded(Type::Text, |data| self.builtin_type(data), Type::Custom)
     }
 
     fn builtin_type(&self, mut r: Reader<'a>) -> Result<Type<'a>, Error> {

@@ -173,7 +173,7 @@ impl<'a> Decoder<'a, '_> {
             | Attribute::DenseResource { .. }
             | Attribute::Location
             | Attribute::Distinct(_)
-            | Attribute::Custom { .. } => return Err(Error::new("an attribute of a kind that kernels do not have")),
+            | Attribute::Custom(_) => return Err(Error::new("an attribute of a kind that kernels do not have")),
         })
     }
 
@@ -290,7 +290,7 @@ impl<'a> Decoder<'a, '_> {
             | mlir::Type::Tensor { .. }
             | mlir::Type::MemRef { .. }
             | mlir::Type::Vector { .. }
-            | mlir::Type::Custom { .. } => return Err(Error::new("a type of a kind that kernels do not have")),
+            | mlir::Type::Custom(_) => return Err(Error::new("a type of a kind that kernels do not have")),
         })
     }
 

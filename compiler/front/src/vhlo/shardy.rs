@@ -2,7 +2,7 @@
 
 use super::print::Printer;
 use std::fmt::Write;
-use systole_mlir_bytecode::{Attribute, AttributeId, Error, Reader};
+use systole_mlir_bytecode::{Attribute, AttributeId, Custom, Error, Reader};
 
 /// Attributes inside one another at most: a list of shardings, a sharding, a dimension, an axis, its part.
 const MAX_NESTING: usize = 8;
@@ -25,7 +25,7 @@ impl<'a> Printer<'a, '_> {
     /// The attribute's code, and what stands inside its brackets.
     #[allow(clippy::wildcard_enum_match_arm, reason = "a mesh without a name is written out")]
     fn shardy_at(&self, id: AttributeId, depth: usize) -> Result<(u64, String), Error> {
-        let Attribute::Custom { dialect: "sdy", data: mut r } = self.of.attribute(id)? else {
+        let Attribute::Custom(Custom { dialect: "sdy", data: mut r }) = self.of.attribute(id)? else {
             return Err(Error::new(0, format!("attribute {} is none of Shardy", id.index())));
         };
         if depth > MAX_NESTING {

@@ -4,7 +4,7 @@ use super::print::Printer;
 use super::value::Value;
 use std::rc::Rc;
 use systole_isa::DType;
-use systole_mlir_bytecode::{Error, MAX_DEPTH, Reader, Signedness, Type, TypeId};
+use systole_mlir_bytecode::{Custom, Error, MAX_DEPTH, Reader, Signedness, Type, TypeId};
 
 /// Codes of types, names, and what their elements are; `None`: no elements of arrays here.
 #[rustfmt::skip]
@@ -50,7 +50,7 @@ impl<'a> Printer<'a, '_> {
     #[allow(clippy::wildcard_enum_match_arm, reason = "the message for any other value")]
     fn spell(&mut self, id: TypeId, depth: usize) -> Result<String, Error> {
         let mut r = match self.of.type_of(id)? {
-            Type::Custom { dialect: "vhlo", data } => data,
+            Type::Custom(Custom { dialect: "vhlo", data }) => data,
             Type::Text(text) => return Ok(text.to_string()),
             other @ (Type::Integer(..)
             | Type::Index
@@ -62,7 +62,7 @@ impl<'a> Printer<'a, '_> {
             | Type::Tensor { .. }
             | Type::MemRef { .. }
             | Type::Vector { .. }
-            | Type::Custom { .. }) => return self.builtin(&other, depth),
+            | Type::Custom(_)) => return self.builtin(&other, depth),
         };
         if depth > MAX_DEPTH {
             return Err(r.error(format!("types are nested more than {MAX_DEPTH} deep")));
@@ -134,7 +134,7 @@ impl<'a> Printer<'a, '_> {
     /// The inputs and results of a function's type.
     pub fn function_type(&self, id: TypeId) -> Result<(Vec<TypeId>, Vec<TypeId>), Error> {
         match self.of.type_of(id)? {
-            Type::Custom { dialect: "vhlo", data: mut r } => {
+            Type::Custom(Custom { dialect: "vhlo", data: mut r }) => {
                 let at = r;
                 if r.varint()? != FUNCTION {
                     return Err(at.error("a function's type is due"));
@@ -152,13 +152,13 @@ impl<'a> Printer<'a, '_> {
             | Type::MemRef { .. }
             | Type::Vector { .. }
             | Type::Text(_)
-            | Type::Custom { .. } => Err(Error::new(0, "a function's type is due")),
+            | Type::Custom(_) => Err(Error::new(0, "a function's type is due")),
         }
     }
 
     /// Sizes and element type of a tensor of static size.
     pub fn tensor(&self, id: TypeId) -> Result<(Vec<u64>, DType), Error> {
-        let Type::Custom { dialect: "vhlo", data: mut r } = self.of.type_of(id)? else {
+        let Type::Custom(Custom { dialect: "vhlo", data: mut r }) = self.of.type_of(id)? else {
             return Err(Error::new(0, "a constant's type is no tensor"));
         };
         let at = r;
@@ -176,13 +176,13 @@ impl<'a> Printer<'a, '_> {
 
     /// What a type is as an element of arrays.
     pub fn element(&self, id: TypeId) -> Result<Option<DType>, Error> {
-        let Type::Custom { dialect: "vhlo", data: mut r } = self.of.type_of(id)? else { return Ok(None) };
+        let Type::Custom(Custom { dialect: "vhlo", data: mut r }) = self.of.type_of(id)? else { return Ok(None) };
         let code = r.varint()?;
         if code != COMPLEX {
             return Ok(ELEMENTS.iter().find(|e| e.0 == code).and_then(|e| e.2));
         }
         let part = r.type_id(self.of)?;
-        let Type::Custom { dialect: "vhlo", data: mut r } = self.of.type_of(part)? else { return Ok(None) };
+        let Type::Custom(Custom { dialect: "vhlo", data: mut r }) = self.of.type_of(part)? else { return Ok(None) };
         let code = r.varint()?;
         Ok(match ELEMENTS.iter().find(|e| e.0 == code).and_then(|e| e.2) {
             Some(DType::F32) => Some(DType::C64),
@@ -215,7 +215,7 @@ impl<'a> Printer<'a, '_> {
             | Type::MemRef { .. }
             | Type::Vector { .. }
             | Type::Text(_)
-            | Type::Custom { .. } => return Err(place),
+            | Type::Custom(_) => return Err(place),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Attributes of VHLO.
 
 use super::print::Printer;
-use systole_mlir_bytecode::{Attribute, AttributeId, Error, Reader, TypeId};
+use systole_mlir_bytecode::{Attribute, AttributeId, Custom, Error, Reader, TypeId};
 
 /// An attribute; lists are not decoded further.
 #[derive(Clone, Debug)]
@@ -67,8 +67,8 @@ impl<'a> Printer<'a, '_> {
     /// Decodes an attribute.
     pub fn value(&self, id: AttributeId) -> Result<Value<'a>, Error> {
         match self.of.attribute(id)? {
-            Attribute::Custom { dialect: "vhlo", data } => self.vhlo(data),
-            Attribute::Custom { dialect: "sdy", .. } => Ok(Value::Shardy),
+            Attribute::Custom(Custom { dialect: "vhlo", data }) => self.vhlo(data),
+            Attribute::Custom(Custom { dialect: "sdy", .. }) => Ok(Value::Shardy),
             Attribute::Text(text) => Ok(Value::Text(text)),
             Attribute::String(s) => Ok(Value::String(s)),
             Attribute::Symbol(parts) if parts.len() == 1 => Ok(Value::Symbol(parts[0])),
@@ -76,7 +76,7 @@ impl<'a> Printer<'a, '_> {
             Attribute::Array(list) => Ok(Value::Array(list)),
             Attribute::Integer(_, v) => Ok(Value::Integer(None, v)),
             Attribute::Type(t) => Ok(Value::Type(t)),
-            Attribute::Custom { dialect, data } => {
+            Attribute::Custom(Custom { dialect, data }) => {
                 Err(data.error(format!("attributes of the dialect `{dialect}` are not known")))
             }
             Attribute::Dictionary(_)
