@@ -2,6 +2,7 @@
 
 use super::error::{Fault, malformed};
 use super::ops::elementwise::{self, Kernel};
+use super::ops::reduce::Reduced;
 use super::ops::{contract, conv, custom, fft, gather, linalg, movement, norm, random, reduce, sort, window};
 use super::run::Machine;
 use super::scalar::Scalar;
@@ -89,11 +90,13 @@ impl Machine<'_> {
             Op::Dot { dims, precision } => one(contract::dot(self.opts, args, dims, *precision, array()?.dtype)?),
             Op::RaggedDot { .. } | Op::ScaledDot { .. } => one(contract::special(self.opts, args, &node.op, array()?)?),
             Op::Convolution(c) => one(conv::convolution(self.opts, args[0], args[1], c, array()?)?),
-            Op::Reduce { dims, body } => pack(&node.shape, reduce::reduce(self, args, dims, *body)?),
+            Op::Reduce { dims, body } => pack(&node.shape, reduce::reduce(self, &Reduced::new(args, *body)?, dims)?),
             Op::Scan { dim, carries, reverse, body } => {
                 tuple(reduce::scan(self, args, (*dim, *carries, *reverse, *body))?)
             }
-            Op::ReduceWindow { window, body } => pack(&node.shape, window::reduce_window(self, args, window, *body)?),
+            Op::ReduceWindow { window, body } => {
+                pack(&node.shape, window::reduce_window(self, &Reduced::new(args, *body)?, window)?)
+            }
             Op::SelectAndScatter { window, select, scatter } => {
                 one(window::select_and_scatter(self, args, window, *select, *scatter)?)
             }

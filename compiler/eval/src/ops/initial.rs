@@ -17,6 +17,7 @@ use super::super::run::{Body, Machine};
 use super::super::scalar::{self, Scalar};
 use super::super::tensor::strides;
 use super::super::value::Tensor;
+use super::reduce::Reduced;
 use super::window;
 use systole_hlo::graph::{Binary, CompId, WindowDim};
 use systole_isa::DType;
@@ -70,7 +71,7 @@ pub(in super::super) fn by_windows(
             WindowDim { size: width as u64, stride: width as u64, pad_low, pad_high, ..WindowDim::TRIVIAL }
         };
         let by: Vec<WindowDim> = t.dims.iter().enumerate().map(step).collect();
-        t = window::reduce_window(m, &[&t, init], &by, body)?.remove(0);
+        t = window::reduce_window(m, &Reduced { operands: &[&t], inits: &[init], body }, &by)?.remove(0);
     }
     Ok(t)
 }
@@ -99,12 +100,11 @@ fn running(dims: &[usize], window: &[WindowDim]) -> Option<Running> {
 /// The result of a windowed reduction that is a running one with an initial value that matters; else `None`.
 pub(in super::super) fn by_blocks(
     m: &mut Machine,
-    args: &[&Tensor],
+    (operands, inits): (&[&Tensor], &[&Tensor]),
     window: &[WindowDim],
     body: &mut Body,
 ) -> Result<Option<Vec<Tensor>>, Fault> {
-    let n = args.len() / 2;
-    let (operands, inits) = args.split_at(n);
+    let n = operands.len();
     let init: Vec<Scalar> = inits.iter().map(|t| t.get(0)).collect();
     let Some(form) = running(&operands[0].dims, window) else { return Ok(None) };
     if n == 1 && is_neutral(body.binary(), init[0], operands[0].dtype) {

@@ -9,24 +9,29 @@ use super::{initial, movement};
 use systole_hlo::graph::{Binary, CompId};
 use systole_isa::DType;
 
-/// The operands and initial values of a reduction, as many of each, and the first operand.
-pub(super) fn reduced<'a, 't>(
-    args: &'a [&'t Tensor],
-) -> Result<(&'a [&'t Tensor], &'a [&'t Tensor], &'t Tensor), Fault> {
-    let (operands, inits) = args.split_at(args.len() / 2);
-    let first = operands.first().ok_or_else(|| malformed("a reduction of nothing"))?;
-    Ok((operands, inits, first))
+/// What is reduced, and by what: as many initial values as operands, of which there are some.
+pub(in super::super) struct Reduced<'a> {
+    pub operands: &'a [&'a Tensor],
+    pub inits: &'a [&'a Tensor],
+    pub body: CompId,
 }
 
-/// n operands, n initial values. Elements are taken in row-major order, long dimensions by windows (see [`initial`]).
-pub(in super::super) fn reduce(
-    m: &mut Machine,
-    args: &[&Tensor],
-    dims: &[usize],
-    body: CompId,
-) -> Result<Vec<Tensor>, Fault> {
-    let (operands, inits, first) = reduced(args)?;
-    let n = operands.len();
+impl<'a> Reduced<'a> {
+    /// n operands, n initial values.
+    pub fn new(args: &'a [&'a Tensor], body: CompId) -> Result<Reduced<'a>, Fault> {
+        let (operands, inits) = args.split_at(args.len() / 2);
+        if operands.is_empty() {
+            Err(malformed("a reduction of nothing"))
+        } else {
+            Ok(Reduced { operands, inits, body })
+        }
+    }
+}
+
+/// Elements are taken in row-major order, long dimensions by windows (see [`initial`]).
+pub(in super::super) fn reduce(m: &mut Machine, of: &Reduced<'_>, dims: &[usize]) -> Result<Vec<Tensor>, Fault> {
+    let Reduced { operands, inits, body: computation } = *of;
+    let (first, n) = (operands[0], operands.len());
     if operands.iter().any(|t| t.elements() != first.elements()) {
         return Err(malformed("operands of different sizes"));
     }
@@ -35,7 +40,6 @@ pub(in super::super) fn reduce(
     if n == 1 && first.elements() > 0 && out_dims.iter().product::<usize>() == first.elements() {
         return Ok(vec![(*first).clone().reshaped(&out_dims)]);
     }
-    let computation = body;
     let body = Body::new(m, computation, false)?;
     let narrow = first.dtype.is_float() && first.dtype.bits() < 32;
     if let (true, true, [init], Some(op @ (Binary::Add | Binary::Mul))) =

@@ -7,7 +7,7 @@ use super::super::tensor::{advance, strides};
 use super::super::value::Tensor;
 use super::conv::source;
 use super::initial;
-use super::reduce::reduced;
+use super::reduce::Reduced;
 use systole_hlo::graph::{CompId, WindowDim};
 
 /// Windows along a dimension of `size` elements.
@@ -55,20 +55,19 @@ fn for_each_window(
     }
 }
 
-/// n operands, n initial values. Padding counts as nothing: the initial value has been taken in once.
+/// Padding counts as nothing: the initial value has been taken in once.
 pub(in super::super) fn reduce_window(
     m: &mut Machine,
-    args: &[&Tensor],
+    of: &Reduced<'_>,
     window: &[WindowDim],
-    body: CompId,
 ) -> Result<Vec<Tensor>, Fault> {
-    let (operands, inits, first) = reduced(args)?;
-    let n = operands.len();
+    let Reduced { operands, inits, body } = *of;
+    let (first, n) = (operands[0], operands.len());
     if window.len() != first.rank() || operands.iter().any(|t| t.dims != first.dims) {
         return Err(malformed("the window does not fit the operands"));
     }
     let mut body = Body::new(m, body, false)?;
-    if let Some(done) = initial::by_blocks(m, args, window, &mut body)? {
+    if let Some(done) = initial::by_blocks(m, (operands, inits), window, &mut body)? {
         return Ok(done);
     }
     if let (Some(op), true, 1) = (body.binary(), first.dtype.is_float(), n)
