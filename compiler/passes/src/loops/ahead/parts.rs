@@ -12,12 +12,10 @@ const WORTH: f64 = 16.0;
 
 /// The parts of a body. Nodes are its own; nodes of no part are the rest.
 pub struct Parts {
-    /// Nodes of the head, and those of them that the state carries to the iteration that needs them.
-    pub head: Vec<bool>,
-    pub gathered: Vec<NodeId>,
-    /// Nodes of the tail, and those of the rest that the state carries to the next iteration for them.
-    pub tail: Vec<bool>,
-    pub partial: Vec<NodeId>,
+    /// The state carries nodes of the head to the iteration that needs them.
+    pub head: End,
+    /// The state carries nodes of the rest to the next iteration, for those of the tail.
+    pub tail: End,
     /// State elements that the tail makes, and so are an iteration late.
     pub late: Vec<bool>,
     /// State elements to which every iteration adds a constant: element, and the node of the sum.
@@ -26,6 +24,30 @@ pub struct Parts {
     pub again: Vec<bool>,
     /// Collectives begun in the rest: the head's and the tail's, in order, before the node in the rest.
     pub begun: Vec<(NodeId, NodeId)>,
+}
+
+/// One end of a body, which another iteration does.
+pub struct End {
+    /// Which nodes are its own.
+    own: Vec<bool>,
+    /// What the state carries because of it.
+    pub carried: Vec<NodeId>,
+}
+
+impl End {
+    fn new(nodes: usize) -> End {
+        End { own: vec![false; nodes], carried: Vec::new() }
+    }
+
+    /// Whether a node is its own.
+    pub fn has(&self, id: NodeId) -> bool {
+        self.own[id.index()]
+    }
+
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        !self.own.contains(&true)
+    }
 }
 
 impl Parts {
@@ -44,10 +66,8 @@ impl Parts {
         let counters: Vec<(usize, NodeId)> = (0..count).filter_map(|i| Some((i, counter(c, i)?))).collect();
         let (steady, again) = steady(c, &unchanged, &counters);
         let mut parts = Parts {
-            head: vec![false; c.nodes.len()],
-            gathered: Vec::new(),
-            tail: vec![false; c.nodes.len()],
-            partial: Vec::new(),
+            head: End::new(c.nodes.len()),
+            tail: End::new(c.nodes.len()),
             late: vec![false; count],
             counters,
             again,
@@ -55,7 +75,7 @@ impl Parts {
         };
         parts.find_head(c, &users, &steady, &large);
         parts.find_tail(c, &users, &unchanged, &large);
-        if !parts.head.contains(&true) && !parts.tail.contains(&true) {
+        if parts.head.is_empty() && parts.tail.is_empty() {
             return None;
         }
         parts.spread(c, &costs);
@@ -71,20 +91,20 @@ impl Parts {
         let mut exchanged = vec![false; c.nodes.len()];
         let mut open = seeds.clone();
         while let Some(id) = open.pop() {
-            if !std::mem::replace(&mut self.head[id.index()], true) {
+            if !std::mem::replace(&mut self.head.own[id.index()], true) {
                 open.extend(&c.node(id).operands);
             }
         }
         for id in c.ids() {
             let n = c.node(id);
             let inside = |o: &NodeId| exchanged[o.index()];
-            exchanged[id.index()] = self.head[id.index()] && (is_collective(n) || n.operands.iter().any(inside))
+            exchanged[id.index()] = self.head.has(id) && (is_collective(n) || n.operands.iter().any(inside))
                 || is_element(c, id) && n.operands.iter().any(inside);
-            self.head[id.index()] |= exchanged[id.index()];
+            self.head.own[id.index()] |= exchanged[id.index()];
         }
-        let wanted = |u: &NodeId| !self.head[u.index()];
-        self.gathered = c.ids().filter(|id| exchanged[id.index()]).collect();
-        self.gathered.retain(|id| users[id.index()].iter().any(wanted));
+        let wanted = |u: &NodeId| !self.head.has(*u);
+        let gathered = c.ids().filter(|id| exchanged[id.index()] && users[id.index()].iter().any(wanted));
+        self.head.carried = gathered.collect();
     }
 
     /// Large collectives that only accumulated elements need, and all that follows from them and from these elements.
@@ -104,7 +124,7 @@ impl Parts {
         loop {
             let only = only_for(c, users, &sums);
             let mut tail = vec![false; c.nodes.len()];
-            for id in c.ids().filter(|id| only[id.index()] && !self.head[id.index()]) {
+            for id in c.ids().filter(|id| only[id.index()] && !self.head.has(*id)) {
                 let n = c.node(id);
                 tail[id.index()] = large(id) && !above[id.index()] || n.operands.iter().any(|o| tail[o.index()]);
             }
@@ -123,39 +143,37 @@ impl Parts {
                 })
                 .collect();
             if kept == sums {
-                (self.tail, self.late) = (tail, late);
+                (self.tail.own, self.late) = (tail, late);
                 break;
             }
             sums = kept;
         }
         let mut partial = BTreeSet::new();
-        for id in c.ids().filter(|id| self.tail[id.index()]) {
+        for id in c.ids().filter(|id| self.tail.has(*id)) {
             for &o in &c.node(id).operands {
-                let at_hand = self.tail[o.index()] || self.again[o.index()] || own(&self.late, o);
+                let at_hand = self.tail.has(o) || self.again[o.index()] || own(&self.late, o);
                 if !at_hand {
                     partial.insert(o);
                 }
             }
         }
-        self.partial = partial.into_iter().collect();
-        if self.partial.iter().any(|&o| c.node(o).shape.as_array().is_none()) {
-            self.tail.fill(false);
+        if partial.iter().any(|&o| c.node(o).shape.as_array().is_none()) {
+            self.tail = End::new(c.nodes.len());
             self.late.fill(false);
-            self.partial.clear();
+        } else {
+            self.tail.carried = partial.into_iter().collect();
         }
     }
 
     /// Whether a node is done by the rest of an iteration.
     pub fn is_rest(&self, id: NodeId) -> bool {
-        !self.head[id.index()] && !self.tail[id.index()]
+        !self.head.has(id) && !self.tail.has(id)
     }
 
     /// Says where in the rest the exchanges of head and tail begin. All exchanges keep their order, so that one that the
     /// rest waits for is not put behind more than what the work before it hides.
     fn spread(&mut self, c: &Computation, costs: &Costs<'_>) {
-        let of = |part: &[bool]| -> Vec<NodeId> {
-            c.ids().filter(|i| part[i.index()] && is_collective(c.node(*i))).collect()
-        };
+        let of = |end: &End| -> Vec<NodeId> { c.ids().filter(|i| end.has(*i) && is_collective(c.node(*i))).collect() };
         // The tail first: what it sends is overwritten by this iteration's.
         let moved: Vec<NodeId> = [of(&self.tail), of(&self.head)].concat();
         let mut moved = moved.into_iter().peekable();

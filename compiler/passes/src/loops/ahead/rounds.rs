@@ -1,7 +1,7 @@
 //! The loop written anew: iterations beside the head of the next and the tail of the last.
 
 use super::element_of_parameter;
-use super::parts::Parts;
+use super::parts::{End, Parts};
 use crate::edit::Emit;
 use std::collections::BTreeSet;
 use systole_hlo::error::CompileError;
@@ -35,7 +35,7 @@ impl Carried {
     /// Of nodes in the order of [`Carried::all`].
     fn of(all: &[NodeId], parts: &Parts) -> Carried {
         let (state, rest) = all.split_at(parts.late.len());
-        let (gathered, partial) = rest.split_at(parts.gathered.len());
+        let (gathered, partial) = rest.split_at(parts.head.carried.len());
         Carried { state: state.to_vec(), gathered: gathered.to_vec(), partial: partial.to_vec() }
     }
 }
@@ -53,13 +53,12 @@ struct Beside {
 impl Rounds<'_> {
     /// All iterations, at least three: the last state.
     pub fn all(mut self, b: &mut Emit, name: &str, state: &[NodeId], trips: u64) -> Result<Vec<NodeId>, CompileError> {
-        let is_any = |part: &[bool]| part.contains(&true);
-        let whole = Beside { head: is_any(&self.parts.head), tail: is_any(&self.parts.tail) };
+        let whole = Beside { head: !self.parts.head.is_empty(), tail: !self.parts.tail.is_empty() };
         let mut at = Carried { state: state.to_vec(), gathered: Vec::new(), partial: Vec::new() };
         if whole.head {
             let mut head = self.elements(b, &at.state, 0);
             self.collectives(b, &mut head, &self.parts.head)?;
-            at.gathered = self.values(b, &mut head, &self.parts.gathered)?;
+            at.gathered = self.values(b, &mut head, &self.parts.head.carried)?;
         }
         if whole.tail {
             at = self.iteration(b, at, Beside { tail: false, ..whole })?;
@@ -95,19 +94,19 @@ impl Rounds<'_> {
     fn iteration(&mut self, b: &mut Emit, at: Carried, beside: Beside) -> Result<Carried, CompileError> {
         let (c, parts) = (self.body, self.parts);
         let mut rest = self.elements(b, &at.state, 0);
-        parts.gathered.iter().zip(&at.gathered).for_each(|(old, new)| rest[old.index()] = Some(*new));
+        parts.head.carried.iter().zip(&at.gathered).for_each(|(old, new)| rest[old.index()] = Some(*new));
         let mut head = if beside.head { self.elements(b, &at.state, 1) } else { Map::new() };
         let mut tail = if beside.tail { self.last(b, &at) } else { Map::new() };
         let results = &c.node(c.root).operands;
         let wanted: Vec<NodeId> = (results.iter().zip(&parts.late).filter(|(_, late)| !**late).map(|(r, _)| *r))
-            .chain(parts.partial.iter().copied())
+            .chain(parts.tail.carried.iter().copied())
             .collect();
         let live = needed(c, &wanted, &rest, parts);
         for id in c.ids() {
             for &(x, _) in parts.begun.iter().filter(|x| x.1 == id) {
-                if beside.tail && parts.tail[x.index()] {
+                if beside.tail && parts.tail.has(x) {
                     self.value(b, &mut tail, x)?;
-                } else if beside.head && parts.head[x.index()] {
+                } else if beside.head && parts.head.has(x) {
                     self.value(b, &mut head, x)?;
                 }
             }
@@ -122,8 +121,8 @@ impl Rounds<'_> {
         if beside.tail {
             self.put_late(b, &mut tail, &mut state)?;
         }
-        let partial = self.values(b, &mut rest, &parts.partial)?;
-        let gathered = if beside.head { self.values(b, &mut head, &parts.gathered)? } else { at.gathered };
+        let partial = self.values(b, &mut rest, &parts.tail.carried)?;
+        let gathered = if beside.head { self.values(b, &mut head, &parts.head.carried)? } else { at.gathered };
         Ok(Carried { state, gathered, partial })
     }
 
@@ -149,13 +148,13 @@ impl Rounds<'_> {
     /// What the tail of the last iteration starts from.
     fn last(&self, b: &mut Emit, at: &Carried) -> Map {
         let mut map = self.elements(b, &at.state, -1);
-        self.parts.partial.iter().zip(&at.partial).for_each(|(old, new)| map[old.index()] = Some(*new));
+        self.parts.tail.carried.iter().zip(&at.partial).for_each(|(old, new)| map[old.index()] = Some(*new));
         map
     }
 
-    /// The collectives of a part, in order.
-    fn collectives(&mut self, b: &mut Emit, map: &mut Map, part: &[bool]) -> Result<(), CompileError> {
-        for (x, _) in self.parts.begun.iter().filter(|x| part[x.0.index()]) {
+    /// The collectives of an end, in order.
+    fn collectives(&mut self, b: &mut Emit, map: &mut Map, end: &End) -> Result<(), CompileError> {
+        for (x, _) in self.parts.begun.iter().filter(|x| end.has(x.0)) {
             self.value(b, map, *x)?;
         }
         Ok(())
