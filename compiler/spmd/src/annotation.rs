@@ -24,20 +24,49 @@ pub struct Raw {
     pub unknown: bool,
     /// Pieces along which the value must stay replicated.
     pub replicated: Vec<Piece>,
-    /// Pieces that belong to a manual computation.
-    pub manual: Vec<Piece>,
-    /// Everything belongs to a manual computation.
-    pub all_manual: bool,
-    /// Pieces along which what devices hold is still to be summed; of everything: `all_unreduced`.
-    pub unreduced: Vec<Piece>,
-    pub all_unreduced: bool,
+    /// What belongs to a manual computation.
+    pub manual: Among,
+    /// Along what the values that devices hold are still to be summed.
+    pub unreduced: Among,
+}
+
+/// Some of what devices are numbered by.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Among {
+    All,
+    Pieces(Vec<Piece>),
+}
+
+impl Default for Among {
+    /// Nothing.
+    fn default() -> Among {
+        Among::Pieces(Vec::new())
+    }
+}
+
+impl Among {
+    /// The pieces that it names; everything has no names.
+    pub fn pieces(&self) -> &[Piece] {
+        match self {
+            Among::All => &[],
+            Among::Pieces(pieces) => pieces,
+        }
+    }
+
+    /// More pieces than it has.
+    fn add(&mut self, more: Vec<Piece>) {
+        match self {
+            Among::All => {}
+            Among::Pieces(pieces) => pieces.extend(more),
+        }
+    }
 }
 
 impl Raw {
     /// All pieces in it.
     pub fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
         let dims = self.dims.iter().flatten().flat_map(|d| &d.pieces);
-        dims.chain(&self.replicated).chain(&self.manual).chain(&self.unreduced).copied()
+        dims.chain(&self.replicated).chain(self.manual.pieces()).chain(self.unreduced.pieces()).copied()
     }
 }
 
@@ -273,7 +302,7 @@ impl Reader {
                     if kept {
                         out.replicated.extend(found);
                     } else {
-                        out.unreduced.extend(found);
+                        out.unreduced.add(found);
                     }
                 }
             }
@@ -400,9 +429,9 @@ impl Reader {
                     s.number()?;
                     Raw::default()
                 }
-                "manual" => Raw { all_manual: true, ..Raw::default() },
+                "manual" => Raw { manual: Among::All, ..Raw::default() },
                 "unknown" => Raw { unknown: true, ..Raw::default() },
-                "unreduced" => Raw { all_unreduced: true, ..Raw::default() },
+                "unreduced" => Raw { unreduced: Among::All, ..Raw::default() },
                 other => return wrong(format!("a sharding `{other}` is not known")),
             };
             s.expect("}")?;
@@ -444,8 +473,8 @@ impl Reader {
                 for kind in kinds.iter().rev() {
                     let pieces = dims.pop().unwrap_or_default();
                     match *kind {
-                        "manual" => raw.manual.extend(pieces),
-                        "unreduced" => raw.unreduced.extend(pieces),
+                        "manual" => raw.manual.add(pieces),
+                        "unreduced" => raw.unreduced.add(pieces),
                         _ => {}
                     }
                 }
@@ -503,8 +532,8 @@ mod tests {
         let list = |l: &[Piece]| l.iter().map(piece).collect::<Vec<_>>().join(" ");
         let dims = raw.dims.iter().flatten().map(|d| format!("{}{}", list(&d.pieces), if d.open { "?" } else { "" }));
         let mut out = dims.collect::<Vec<_>>().join("|");
-        if !raw.manual.is_empty() {
-            out += &format!(" manual {}", list(&raw.manual));
+        if !raw.manual.pieces().is_empty() {
+            out += &format!(" manual {}", list(raw.manual.pieces()));
         }
         if !raw.replicated.is_empty() {
             out += &format!(" replicated {}", list(&raw.replicated));
@@ -546,7 +575,7 @@ mod tests {
             assert_eq!(all.iter().map(spelled).collect::<Vec<_>>(), [expected], "{text}");
         }
         let tuple = reader().hlo("{{replicated}, /*index=1*/{devices=[8]<=[8]}, {manual}}").expect("reads");
-        assert!(tuple.len() == 3 && tuple[2].all_manual);
+        assert!(tuple.len() == 3 && tuple[2].manual == Among::All);
         let irregular = reader().hlo("{devices=[8]0,1,3,2,4,5,6,7}");
         assert_eq!(irregular, Err(Unread::Order(vec![0, 1, 3, 2, 4, 5, 6, 7])));
         for bad in ["{devices=[3]0,1,2}", "{devices=[8]0,0,1,2,3,4,5,6}", "{what}", "{devices=[8]<=[2,4]T(0,0)}"] {

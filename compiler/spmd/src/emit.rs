@@ -480,7 +480,7 @@ impl<'a> Emitter<'a> {
         let mut out = Vec::new();
         for a in &self.old.aliases {
             let parameter = self.program.params.get(a.parameter).and_then(|t| leaf(t, &a.parameter_index));
-            let (Some(p), Some(r)) = (parameter, leaf_number(&whole, &a.output)) else { continue };
+            let (Some((_, p)), Some((r, _))) = (parameter, leaf(&whole, &a.output)) else { continue };
             let Some(number) = self.program.entry.params.iter().position(|v| *v == p) else { continue };
             let same = self.program.entry.results.get(r).is_some_and(|v| self.local(*v) == self.local(p));
             if same {
@@ -492,24 +492,17 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// The value at a path.
-fn leaf(tree: &Tree, path: &[usize]) -> Option<ValueId> {
-    match (tree, path) {
-        (Tree::Leaf(v), []) => Some(*v),
-        (Tree::Tuple(t), [first, rest @ ..]) => leaf(t.get(*first)?, rest),
-        (Tree::Leaf(_) | Tree::Tuple(_), _) => None,
+/// The value at a path, and how many leaves come before it.
+fn leaf(tree: &Tree, path: &[usize]) -> Option<(usize, ValueId)> {
+    let (mut at, mut before) = (tree, 0);
+    for &i in path {
+        let Tree::Tuple(parts) = at else { return None };
+        before += parts.iter().take(i).map(|t| t.leaves().len()).sum::<usize>();
+        at = parts.get(i)?;
     }
-}
-
-/// How many leaves come before a path.
-fn leaf_number(tree: &Tree, path: &[usize]) -> Option<usize> {
-    match (tree, path) {
-        (Tree::Leaf(_), []) => Some(0),
-        (Tree::Tuple(t), [first, rest @ ..]) => {
-            let before: usize = t.iter().take(*first).map(|t| t.leaves().len()).sum();
-            Some(before + leaf_number(t.get(*first)?, rest)?)
-        }
-        (Tree::Leaf(_) | Tree::Tuple(_), _) => None,
+    match at {
+        Tree::Leaf(value) => Some((before, *value)),
+        Tree::Tuple(_) => None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! From the graph to the partitioner's program: calls inlined, tuples gone, annotations read.
 
 use crate::Unsaid;
-use crate::annotation::{self, Raw, Reader, Unread};
+use crate::annotation::{self, Among, Raw, Reader, Unread};
 use crate::ir::{Kind, Node, Origin, Program, Region, Tree, ValueId};
 use crate::mesh::{Axes, Axis, Mesh};
 use crate::sharding::{Growth, Spec};
@@ -189,7 +189,7 @@ impl Importer<'_> {
             let Some(raw) = all.get(i).or(if all.len() == 1 { all.first() } else { None }) else {
                 return Err(wrong(format!("{} shardings for {} values", all.len(), values.len())));
             };
-            if raw.unknown || raw.all_manual || (!raw.manual.is_empty() && !shardy) {
+            if raw.unknown || raw.manual == Among::All || (!raw.manual.pieces().is_empty() && !shardy) {
                 continue;
             }
             let rank = self.program.value(v).rank();
@@ -209,9 +209,9 @@ impl Importer<'_> {
     fn spec(&self, raw: &Raw, rank: usize, manual: Axes) -> Result<Option<Spec>, String> {
         let mut spec = Spec::whole(rank);
         spec.replicated = Axes::of(&self.atoms(&raw.replicated)?);
-        spec.unreduced = match raw.all_unreduced {
-            true => Axes::of(&self.mesh.all()),
-            false => Axes::of(&self.atoms(&raw.unreduced)?),
+        spec.unreduced = match &raw.unreduced {
+            Among::All => Axes::of(&self.mesh.all()),
+            Among::Pieces(pieces) => Axes::of(&self.atoms(pieces)?),
         };
         let Some(dims) = &raw.dims else { return Ok(Some(spec)) };
         if dims.len() != rank {
@@ -486,11 +486,9 @@ impl Importer<'_> {
         // The older form: everything, or the last dimensions of a tile assignment.
         let owner = if local { attribute(n, "sharding").map(|t| self.texts.reader.hlo(t)) } else { None };
         match owner {
-            Some(Ok(all)) => match all.first() {
-                Some(raw) if !raw.all_manual && !raw.manual.is_empty() => {
-                    Ok(Axes::of(&self.atoms(&raw.manual).map_err(wrong)?))
-                }
-                _ => Ok(Axes::of(&self.mesh.all())),
+            Some(Ok(all)) => match all.first().map_or(&[][..], |raw| raw.manual.pieces()) {
+                [] => Ok(Axes::of(&self.mesh.all())),
+                pieces => Ok(Axes::of(&self.atoms(pieces).map_err(wrong)?)),
             },
             _ => Ok(Axes::of(&self.mesh.all())),
         }
