@@ -1,6 +1,6 @@
 //! Shapes and data movement.
 
-use super::program::{Facts, Gen, Instr, list};
+use super::program::{Facts, Gen, Instr, Source, list};
 use super::rows::any_dims;
 use systole_isa::DType;
 
@@ -34,9 +34,7 @@ pub fn iota(g: &mut Gen, op: &str) -> Option<usize> {
     let d = g.random.below(dims.len() as u64) as usize;
     let bound = (dims[d] - 1) as f64;
     let facts = Facts { bound, step: 1.0, error: 0.0 };
-    let i = g.push((t, &dims), op, &[], &format!(", iota_dimension={d}"), facts)?;
-    g.program.instrs[i].literal = Some(String::new());
-    Some(i)
+    g.push((t, &dims), op, &[], &format!(", iota_dimension={d}"), facts)
 }
 
 /// A small constant array.
@@ -45,7 +43,7 @@ pub fn constant(g: &mut Gen, op: &str) -> Option<usize> {
     let n = 1 + g.random.below(6);
     let numbers: Vec<String> = (0..n).map(|_| g.random.range(-4, 4).to_string()).collect();
     let i = g.push((t, &[n]), op, &[], "", Facts { bound: 4.0, step: 1.0, error: 0.0 })?;
-    g.program.instrs[i].literal = Some(format!("{{{}}}", numbers.join(", ")));
+    g.program.instrs[i].source = Source::Constant(format!("{{{}}}", numbers.join(", ")));
     Some(i)
 }
 

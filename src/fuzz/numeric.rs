@@ -69,7 +69,6 @@ fn argmax(g: &mut Gen, x: usize, dims: &[usize], kept: &[u64]) -> Option<usize> 
     let facts = truth();
     let d = g.random.below(from.len() as u64);
     let places = g.push((DType::S32, &from), "iota", &[], &format!(", iota_dimension={d}"), facts.clone())?;
-    g.program.instrs[places].literal = Some(String::new());
     let low = g.constant(DType::S32, "-2147483648", 1.0);
     let none = g.constant(DType::S32, "0", 1.0);
     let name = g.computation(|name| {
@@ -329,9 +328,7 @@ fn strong(g: &mut Gen, n: u64) -> Option<usize> {
 }
 
 fn iota(g: &mut Gen, n: u64, d: usize) -> Option<usize> {
-    let i = g.push((DType::S32, &[n, n]), "iota", &[], &format!(", iota_dimension={d}"), truth())?;
-    g.program.instrs[i].literal = Some(String::new());
-    Some(i)
+    g.push((DType::S32, &[n, n]), "iota", &[], &format!(", iota_dimension={d}"), truth())
 }
 
 /// Cholesky factors.

@@ -26,14 +26,19 @@ pub struct Instr {
     /// The opcode, and what follows its operands.
     pub opcode: String,
     pub attributes: String,
-    /// Text between the brackets where it is not a list of operands.
-    pub literal: Option<String>,
-    pub operands: Vec<usize>,
+    pub source: Source,
     pub facts: Facts,
-    /// Layout of a parameter, minor dimension first.
-    pub layout: Option<Vec<usize>>,
-    /// A parameter's value.
-    pub input: Option<Array>,
+}
+
+/// What an instruction's value is made of.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Values of other instructions, if any.
+    Operands(Vec<usize>),
+    /// A constant's text.
+    Constant(String),
+    /// A parameter's value, and its layout, minor dimension first.
+    Input(Array, Option<Vec<usize>>),
 }
 
 impl Instr {
@@ -43,6 +48,30 @@ impl Instr {
 
     pub fn dims(&self) -> &[u64] {
         &self.shapes[0].1
+    }
+
+    /// The instructions whose values it takes.
+    pub fn operands(&self) -> &[usize] {
+        match &self.source {
+            Source::Operands(all) => all,
+            Source::Constant(_) | Source::Input(..) => &[],
+        }
+    }
+
+    /// The value of a parameter.
+    pub fn input(&self) -> Option<&Array> {
+        match &self.source {
+            Source::Input(value, _) => Some(value),
+            Source::Operands(_) | Source::Constant(_) => None,
+        }
+    }
+
+    /// The layout of a parameter, if it has one.
+    fn layout(&self) -> Option<&Vec<usize>> {
+        match &self.source {
+            Source::Input(_, layout) => layout.as_ref(),
+            Source::Operands(_) | Source::Constant(_) => None,
+        }
     }
 
     /// Whether the elements are what exact arithmetic gives.
@@ -85,10 +114,11 @@ pub fn shape(dtype: DType, dims: &[u64]) -> String {
     format!("{}[{}]", dtype.name(), list(dims))
 }
 
-fn shape_of(i: &Instr) -> String {
+/// An instruction's shape, in a layout where one is given.
+fn shape_of(i: &Instr, layout: Option<&Vec<usize>>) -> String {
     let all: Vec<String> = i.shapes.iter().map(|(t, d)| shape(*t, d)).collect();
     let mut text = if i.tuple { format!("({})", all.join(", ")) } else { all[0].clone() };
-    if let Some(l) = &i.layout {
+    if let Some(l) = layout {
         let l: Vec<u64> = l.iter().map(|&d| d as u64).collect();
         let _ = write!(text, "{{{}}}", list(&l));
     }
@@ -102,7 +132,7 @@ impl Program {
         let mut stack = self.roots.clone();
         while let Some(i) = stack.pop() {
             if !std::mem::replace(&mut needed[i], true) {
-                stack.extend(&self.instrs[i].operands);
+                stack.extend(self.instrs[i].operands());
             }
         }
         needed
@@ -111,7 +141,7 @@ impl Program {
     /// The parameters' values, of those that the results need.
     pub fn inputs(&self) -> Vec<Array> {
         let needed = self.needed();
-        self.instrs.iter().zip(needed).filter(|(_, n)| *n).filter_map(|(i, _)| i.input.clone()).collect()
+        self.instrs.iter().zip(needed).filter(|(_, n)| *n).filter_map(|(i, _)| i.input().cloned()).collect()
     }
 
     /// Results that take the memory of parameters, as the module's header says it: each the first of its shape that is left.
@@ -123,12 +153,12 @@ impl Program {
             .zip(&needed)
             .filter(|(_, n)| **n)
             .map(|(i, _)| i)
-            .filter(|i| i.input.is_some())
+            .filter(|i| i.input().is_some())
             .enumerate()
             .collect();
         let mut all = Vec::new();
         for (result, &r) in self.roots.iter().enumerate() {
-            let fits = |(_, p): &(usize, &Instr)| p.shapes == self.instrs[r].shapes && p.layout.is_none();
+            let fits = |(_, p): &(usize, &Instr)| p.shapes == self.instrs[r].shapes && p.layout().is_none();
             if self.lie.contains_key(&r) {
                 continue;
             }
@@ -147,10 +177,10 @@ impl Program {
     pub fn text(&self) -> String {
         let needed = self.needed();
         let used: Vec<&Instr> = self.instrs.iter().zip(&needed).filter(|(_, n)| **n).map(|(i, _)| i).collect();
-        let params: Vec<String> = used.iter().filter(|i| i.input.is_some()).map(|i| shape_of(i)).collect();
-        let roots: Vec<String> =
-            self.roots.iter().map(|&r| shape_of(&Instr { layout: None, ..self.instrs[r].clone() })).collect();
-        let lie = |r: &usize| shape_of(&Instr { layout: self.lie.get(r).cloned(), ..self.instrs[*r].clone() });
+        let params: Vec<String> =
+            used.iter().filter(|i| i.input().is_some()).map(|i| shape_of(i, i.layout())).collect();
+        let roots: Vec<String> = self.roots.iter().map(|&r| shape_of(&self.instrs[r], None)).collect();
+        let lie = |r: &usize| shape_of(&self.instrs[*r], self.lie.get(r));
         let results: Vec<String> = self.roots.iter().map(lie).collect();
         let mut text = format!(
             "HloModule fuzz{}, entry_computation_layout={{({})->({})}}\n\n",
@@ -170,15 +200,15 @@ impl Program {
         text += "ENTRY main {\n";
         let mut number = 0;
         for (k, i) in self.instrs.iter().enumerate().filter(|(k, _)| needed[*k]) {
-            let operands = match (&i.literal, &i.input) {
-                (_, Some(_)) => {
+            let operands = match &i.source {
+                Source::Input(..) => {
                     number += 1;
                     (number - 1).to_string()
                 }
-                (Some(l), None) => l.clone(),
-                (None, None) => i.operands.iter().map(|o| format!("v{o}")).collect::<Vec<_>>().join(", "),
+                Source::Constant(text) => text.clone(),
+                Source::Operands(all) => all.iter().map(|o| format!("v{o}")).collect::<Vec<_>>().join(", "),
             };
-            let _ = writeln!(text, "  v{k} = {} {}({operands}){}", shape_of(i), i.opcode, i.attributes);
+            let _ = writeln!(text, "  v{k} = {} {}({operands}){}", shape_of(i, i.layout()), i.opcode, i.attributes);
         }
         let names: Vec<String> = self.roots.iter().map(|r| format!("v{r}")).collect();
         let _ = writeln!(text, "  ROOT result = ({}) tuple({})\n}}", roots.join(", "), names.join(", "));
@@ -285,11 +315,8 @@ impl Gen {
             tuple: false,
             opcode: opcode.to_string(),
             attributes: attributes.to_string(),
-            literal: None,
-            operands: operands.to_vec(),
+            source: Source::Operands(operands.to_vec()),
             facts,
-            layout: None,
-            input: None,
         });
         Some(self.program.instrs.len() - 1)
     }
@@ -330,11 +357,8 @@ impl Gen {
             tuple: false,
             opcode: "constant".into(),
             attributes: String::new(),
-            literal: Some(text.to_string()),
-            operands: Vec::new(),
+            source: Source::Constant(text.to_string()),
             facts,
-            layout: None,
-            input: None,
         });
         self.program.instrs.len() - 1
     }

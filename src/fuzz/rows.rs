@@ -1,6 +1,6 @@
 //! The table of operations: a row for each opcode, with the function that makes one.
 
-use super::program::{ELEMENTS, Facts, Gen, Instr};
+use super::program::{ELEMENTS, Facts, Gen, Instr, Source};
 use super::{calls, elementwise, movement, numeric};
 use systole_compiler::eval::Tensor;
 use systole_compiler::eval::scalar::Scalar;
@@ -182,11 +182,8 @@ impl Gen {
             tuple: false,
             opcode: "parameter".into(),
             attributes: String::new(),
-            literal: None,
-            operands: Vec::new(),
+            source: Source::Input(Array::new(t, dims, bytes), layout),
             facts,
-            layout,
-            input: Some(Array::new(t, dims, bytes)),
         });
         self.program.instrs.len() - 1
     }

@@ -92,10 +92,10 @@ pub fn program(seed: u64, number: u64, counts: &mut [u64]) -> Program {
         }
     }
     let mut used = vec![false; g.program.instrs.len()];
-    g.program.instrs.iter().flat_map(|i| &i.operands).for_each(|&o| used[o] = true);
+    g.program.instrs.iter().flat_map(Instr::operands).for_each(|&o| used[o] = true);
     // Everything that nothing uses is a result.
     let loose: Vec<usize> = (0..used.len())
-        .filter(|&i| !used[i] && !g.program.instrs[i].tuple && g.program.instrs[i].input.is_none())
+        .filter(|&i| !used[i] && !g.program.instrs[i].tuple && g.program.instrs[i].input().is_none())
         .collect();
     g.program.roots = if loose.is_empty() { vec![used.len() - 1] } else { loose };
     for r in g.program.roots.clone() {
