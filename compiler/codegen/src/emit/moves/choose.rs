@@ -24,46 +24,62 @@ impl At {
     }
 }
 
-impl Mul<i64> for At {
-    type Output = At;
-
-    fn mul(self, n: i64) -> At {
-        At { row: self.row * n, lane: self.lane * n }
-    }
-}
-
-impl AddAssign for At {
-    fn add_assign(&mut self, more: At) {
-        self.row += more.row;
-        self.lane += more.lane;
-    }
-}
-
-/// One iteration dimension of a move: its size, and a step of it on both sides.
+/// Places in the arrays on both sides of a move, or a step of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axis {
-    pub size: u32,
+pub struct Both {
     pub src: At,
     pub dst: At,
 }
 
+impl Both {
+    /// Of each side of a move.
+    pub fn of(spec: &MoveSpec, at: impl Fn(&Side) -> At) -> Both {
+        Both { src: at(&spec.src), dst: at(&spec.dst) }
+    }
+}
+
+impl Mul<i64> for Both {
+    type Output = Both;
+
+    fn mul(self, n: i64) -> Both {
+        let times = |at: At| At { row: at.row * n, lane: at.lane * n };
+        Both { src: times(self.src), dst: times(self.dst) }
+    }
+}
+
+impl AddAssign for Both {
+    fn add_assign(&mut self, more: Both) {
+        for (at, more) in [(&mut self.src, more.src), (&mut self.dst, more.dst)] {
+            at.row += more.row;
+            at.lane += more.lane;
+        }
+    }
+}
+
+/// One iteration dimension of a move: its size, and a step of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    pub size: u32,
+    pub step: Both,
+}
+
 impl Axis {
     /// A dimension of size 1.
-    pub const ONE: Axis = Axis { size: 1, src: At::ZERO, dst: At::ZERO };
+    pub const ONE: Axis = Axis { size: 1, step: Both { src: At::ZERO, dst: At::ZERO } };
 
     fn moves_lanes(&self) -> bool {
-        self.src.lane != 0 || self.dst.lane != 0
+        self.step.src.lane != 0 || self.step.dst.lane != 0
     }
 
     /// Steps after which both sides are at the same lanes again.
     fn period(&self, lanes: i64) -> i64 {
-        period(self.src.lane, lanes).max(period(self.dst.lane, lanes))
+        period(self.step.src.lane, lanes).max(period(self.step.dst.lane, lanes))
     }
 
     /// `count` times `n` steps at once, which come round to the same lanes: in rows alone.
     fn again(&self, n: i64, count: u32, planes: (i64, i64), lanes: i64) -> Axis {
         let rows = |at: At, plane: i64| At { row: n * at.row + n * at.lane / lanes * plane, lane: 0 };
-        Axis { size: count, src: rows(self.src, planes.0), dst: rows(self.dst, planes.1) }
+        Axis { size: count, step: Both { src: rows(self.step.src, planes.0), dst: rows(self.step.dst, planes.1) } }
     }
 }
 
@@ -78,9 +94,8 @@ pub struct Roles {
     pub outer: Vec<Axis>,
     /// Dimensions that change a lane position: unrolled.
     pub unrolled: Vec<Axis>,
-    /// Where both sides begin.
-    pub src: At,
-    pub dst: At,
+    /// Where it begins.
+    pub begin: Both,
 }
 
 /// Steps of a dimension after which it is at the same lane again.
@@ -98,8 +113,7 @@ const MANY: u64 = 64;
 impl Roles {
     /// Begins `n` steps of a dimension further on.
     fn shift(&mut self, along: &Axis, n: i64) {
-        self.src += along.src * n;
-        self.dst += along.dst * n;
+        self.begin += along.step * n;
     }
 
     /// The same with loops over what comes again: unrolled are the steps of one period, and those that whole periods leave over.
@@ -130,12 +144,13 @@ impl Roles {
     /// what is left until rows of the destination begin, and behind the last of them.
     pub fn by_rows(self, planes: (i64, i64), (sublanes, lanes): (u32, i64)) -> Vec<Roles> {
         let a = self.lane;
-        let (step, size) = (a.dst.lane, i64::from(a.size));
+        let (step, size) = (a.step.dst.lane, i64::from(a.size));
         let n = a.period(lanes);
-        let ends = || self.unrolled.iter().map(|u| u.dst.lane * (i64::from(u.size) - 1));
+        let ends = || self.unrolled.iter().map(|u| u.step.dst.lane * (i64::from(u.size) - 1));
         let (low, high): (i64, i64) = (ends().map(|e| e.min(0)).sum(), ends().map(|e| e.max(0)).sum());
-        let plain = self.sub == Axis::ONE && a.src.row == 0 && a.dst.row == 0 && step > 0 && high - low < step;
-        let begins = |&i: &i64| (self.dst.lane + low + i * step) % lanes == 0;
+        let plain =
+            self.sub == Axis::ONE && a.step.src.row == 0 && a.step.dst.row == 0 && step > 0 && high - low < step;
+        let begins = |&i: &i64| (self.begin.dst.lane + low + i * step) % lanes == 0;
         let Some(first) = (0..n).find(begins).filter(|_| plain) else { return vec![self] };
         let count = (size - first) / n;
         if count < i64::from(sublanes) {
@@ -159,7 +174,7 @@ impl Roles {
 
 fn axes(spec: &MoveSpec) -> Vec<Axis> {
     (0..spec.sizes.len())
-        .map(|d| Axis { size: spec.sizes[d], src: At::step(&spec.src, d), dst: At::step(&spec.dst, d) })
+        .map(|d| Axis { size: spec.sizes[d], step: Both::of(spec, |side| At::step(side, d)) })
         .collect()
 }
 
@@ -186,7 +201,7 @@ pub fn merge(spec: &mut MoveSpec) {
             for j in 0..all.len() {
                 let (a, b) = (all[i], all[j]);
                 let n = b.size as i64;
-                if i != j && a.src == b.src * n && a.dst == b.dst * n {
+                if i != j && a.step == b.step * n {
                     all[j].size *= a.size;
                     all.remove(i);
                     changed = true;
@@ -196,14 +211,14 @@ pub fn merge(spec: &mut MoveSpec) {
         }
     }
     spec.sizes = all.iter().map(|a| a.size).collect();
-    (spec.src.rows, spec.src.lanes) = all.iter().map(|a| (a.src.row, a.src.lane)).unzip();
-    (spec.dst.rows, spec.dst.lanes) = all.iter().map(|a| (a.dst.row, a.dst.lane)).unzip();
+    (spec.src.rows, spec.src.lanes) = all.iter().map(|a| (a.step.src.row, a.step.src.lane)).unzip();
+    (spec.dst.rows, spec.dst.lanes) = all.iter().map(|a| (a.step.dst.row, a.step.dst.lane)).unzip();
 }
 
 /// Turns a dimension around: index `i` becomes `size - 1 - i`.
 fn flip(a: &mut Axis, r: &mut Roles) {
     r.shift(a, a.size as i64 - 1);
-    *a = Axis { size: a.size, src: a.src * -1, dst: a.dst * -1 };
+    *a = Axis { size: a.size, step: a.step * -1 };
 }
 
 /// Sorts the dimensions into roles, and whether the destination's lanes are source rows: otherwise they are source lanes, or one
@@ -215,34 +230,34 @@ pub fn choose(spec: &MoveSpec, lanes: i64) -> (Roles, bool) {
         sub: Axis::ONE,
         outer: Vec::new(),
         unrolled: Vec::new(),
-        src: At::of(&spec.src),
-        dst: At::of(&spec.dst),
+        begin: Both::of(spec, At::of),
     };
     // Of elements that lie side by side and are repeated a few times, as many go at once as a register of results has.
-    let spread = all.iter().any(|a| a.src.lane != 0 && a.dst.lane != 0);
+    let spread = all.iter().any(|a| a.step.src.lane != 0 && a.step.dst.lane != 0);
     let few = |a: &Axis| i64::from(a.size) * i64::from(a.size) <= lanes;
-    let repeats = |a: &Axis| spread && a.src == At::ZERO && few(a);
+    let repeats = |a: &Axis| spread && a.step.src == At::ZERO && few(a);
     // Rows become lanes by transposing, which makes neighbours only.
     let lane = (0..all.len())
-        .filter(|&d| all[d].dst.lane != 0)
-        .filter(|&d| all[d].dst.lane.abs() == 1 || all[d].src.row == 0 || all[d].src.lane != 0)
-        .min_by_key(|&d| (repeats(&all[d]), all[d].dst.lane.abs(), std::cmp::Reverse(all[d].size)));
+        .filter(|&d| all[d].step.dst.lane != 0)
+        .filter(|&d| all[d].step.dst.lane.abs() == 1 || all[d].step.src.row == 0 || all[d].step.src.lane != 0)
+        .min_by_key(|&d| (repeats(&all[d]), all[d].step.dst.lane.abs(), std::cmp::Reverse(all[d].size)));
     if let Some(d) = lane {
         let mut a = all.remove(d);
-        if a.dst.lane < 0 {
+        if a.step.dst.lane < 0 {
             flip(&mut a, &mut r);
         }
         r.lane = a;
     }
-    let transpose = r.lane.src.row != 0 && r.lane.src.lane == 0;
+    let transpose = r.lane.step.src.row != 0 && r.lane.step.src.lane == 0;
     let sub = if transpose {
-        (0..all.len()).find(|&d| all[d].src.lane.abs() == 1 && all[d].dst.row != 0 && all[d].dst.lane == 0)
+        (0..all.len())
+            .find(|&d| all[d].step.src.lane.abs() == 1 && all[d].step.dst.row != 0 && all[d].step.dst.lane == 0)
     } else {
-        (0..all.len()).filter(|&d| !all[d].moves_lanes() && all[d].dst.row != 0).max_by_key(|&d| (all[d].size, d))
+        (0..all.len()).filter(|&d| !all[d].moves_lanes() && all[d].step.dst.row != 0).max_by_key(|&d| (all[d].size, d))
     };
     if let Some(d) = sub {
         let mut a = all.remove(d);
-        if transpose && a.src.lane < 0 {
+        if transpose && a.step.src.lane < 0 {
             flip(&mut a, &mut r);
         }
         r.sub = a;

@@ -69,7 +69,7 @@ impl Tiles {
         }
         let lanes = b.shape().1 as i64;
         let l = roles.lane;
-        let (n, k) = (l.size as i64, l.dst.lane.max(1));
+        let (n, k) = (l.size as i64, l.step.dst.lane.max(1));
         let first = sides.dst.lane.div_euclid(lanes);
         let last = (sides.dst.lane + (n - 1) * k).div_euclid(lanes);
         if last - first < UNROLLED_TILES {
@@ -78,7 +78,7 @@ impl Tiles {
         }
         // Interior tiles repeat every k tiles, with the source k * src_lane / k tiles further.
         let unit = k;
-        let step = l.src.lane;
+        let step = l.step.src.lane;
         let units = (last - first - 1) / unit;
         let interior: Vec<Recipe> =
             (first + 1..first + 1 + unit).filter_map(|t| Recipe::new(b, sides, roles, t)).collect();
@@ -120,22 +120,22 @@ impl Tiles {
     ) {
         let sub = b.shape().0;
         let a = roles.sub;
-        let whole = Block { src: 0, dst: 0, stride: (a.src.row, a.dst.row), mask: M::ALL };
+        let whole = Block { src: 0, dst: 0, stride: (a.step.src.row, a.step.dst.row), mask: M::ALL };
         if a.size < sub {
-            let reach = (sub - a.size) as i64 * a.src.row.abs();
-            if a.size > 1 && a.src.row >= 0 && reach <= sub as i64 * 4 {
+            let reach = (sub - a.size) as i64 * a.step.src.row.abs();
+            if a.size > 1 && a.step.src.row >= 0 && reach <= sub as i64 * 4 {
                 let mask = b.sublanes_below(a.size);
                 return f(b, sides, &Block { mask, ..whole });
             }
             let mask = b.sublanes_below(1);
             for i in 0..a.size as i64 {
-                let at = Block { src: i * a.src.row, dst: i * a.dst.row, stride: (0, a.dst.row), mask };
+                let at = Block { src: i * a.step.src.row, dst: i * a.step.dst.row, stride: (0, a.step.dst.row), mask };
                 f(b, sides, &at);
             }
             return;
         }
         let blocks = a.size / sub;
-        let step = (a.src.row * sub as i64, a.dst.row * sub as i64);
+        let step = (a.step.src.row * sub as i64, a.step.dst.row * sub as i64);
         if blocks < SHORT_ROWS {
             for i in 0..blocks as i64 {
                 f(b, sides, &Block { src: i * step.0, dst: i * step.1, ..whole });
@@ -146,7 +146,7 @@ impl Tiles {
         if !a.size.is_multiple_of(sub) {
             // The last rows, some of them again.
             let at = (a.size - sub) as i64;
-            f(b, sides, &Block { src: at * a.src.row, dst: at * a.dst.row, ..whole });
+            f(b, sides, &Block { src: at * a.step.src.row, dst: at * a.step.dst.row, ..whole });
         }
     }
 
@@ -219,7 +219,7 @@ impl Recipe {
     fn new(b: &mut KernelBuilder, sides: &Sides<'_>, roles: &Roles, t: i64) -> Option<Recipe> {
         let lanes = b.shape().1 as i64;
         let l = roles.lane;
-        let (n, k, c) = (l.size as i64, l.dst.lane.max(1), l.src.lane);
+        let (n, k, c) = (l.size as i64, l.step.dst.lane.max(1), l.step.src.lane);
         // Elements of the run whose destination is in the tile.
         let from = (t * lanes - sides.dst.lane).max(0);
         let first = from.div_euclid(k) + (from.rem_euclid(k) != 0) as i64;

@@ -55,12 +55,14 @@ pub fn piece_cycles(spec: &MoveSpec, (sublanes, lanes): (u32, u32)) -> f64 {
     let around = roles.outer.iter().chain(&roles.unrolled).map(|a| f64::from(a.size)).product::<f64>();
     // Fewer rows than a register has are loaded at once only where they are near each other.
     let rows = match roles.sub.size {
-        n if n >= sublanes || n > 1 && i64::from(sublanes - n) * roles.sub.src.row.abs() <= i64::from(sublanes) * 4 => {
+        n if n >= sublanes
+            || n > 1 && i64::from(sublanes - n) * roles.sub.step.src.row.abs() <= i64::from(sublanes) * 4 =>
+        {
             n.div_ceil(sublanes)
         }
         n => n,
     };
-    let tiles = (i64::from(roles.lane.size) * roles.lane.dst.lane.max(1)) as f64 / f64::from(lanes);
+    let tiles = (i64::from(roles.lane.size) * roles.lane.step.dst.lane.max(1)) as f64 / f64::from(lanes);
     let by_rows = roles.sub == choose::Axis::ONE && tiles >= f64::from(sublanes);
     let tiles = if by_rows { tiles / f64::from(sublanes) } else { tiles.ceil() };
     let begun = if rows < lanes::SHORT_ROWS { 0.0 } else { ROWS };

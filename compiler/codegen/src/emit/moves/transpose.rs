@@ -16,7 +16,9 @@ pub fn emit(b: &mut KernelBuilder, bases: &Sides<'_>, roles: &Roles) {
         let inside = tiles(sides.src.lane, roles.sub.size) || tiles(sides.dst.lane, roles.lane.size);
         match roles.outer.split_last() {
             Some((inner, outer)) if !inside => nest(b, sides, outer, &mut |b, s| {
-                sharing(b, s, inner.size, (inner.src.row, inner.dst.row), &mut |b, s, u| columns(b, s, roles, u));
+                sharing(b, s, inner.size, (inner.step.src.row, inner.step.dst.row), &mut |b, s, u| {
+                    columns(b, s, roles, u)
+                });
             }),
             _ => nest(b, sides, &roles.outer, &mut |b, s| columns(b, &[*s], roles, 0)),
         }
@@ -86,12 +88,12 @@ fn cut(at: i64, n: i64, lanes: i64) -> (Option<Part>, i64, Part, Option<Part>) {
 fn columns(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, unit: u32) {
     let lanes = b.shape().1 as i64;
     let (sides, l) = (&all[0], roles.lane);
-    debug_assert_eq!(l.dst.lane, 1, "a transposed run has neighbouring lanes");
+    debug_assert_eq!(l.step.dst.lane, 1, "a transposed run has neighbouring lanes");
     let (before, whole, one, after) = cut(sides.dst.lane, l.size as i64, lanes);
     if let Some(p) = before {
         rows(b, all, roles, p, unit);
     }
-    let steps = (lanes * l.src.row, sides.spec.dst.plane_rows);
+    let steps = (lanes * l.step.src.row, sides.spec.dst.plane_rows);
     debug_assert!(whole < 2 || all.len() == 1, "tiles inside of an iteration share words themselves");
     if cut(sides.src.lane, i64::from(roles.sub.size), lanes).1 > 1 {
         stepping(b, sides, whole as u32, steps, &mut |b, s| rows(b, &[*s], roles, one, unit));
@@ -113,7 +115,7 @@ fn rows(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, to: Part, unit:
     if let Some(p) = before {
         block(b, all, roles, (p, to), unit);
     }
-    let steps = (sides.spec.src.plane_rows, lanes * t.dst.row);
+    let steps = (sides.spec.src.plane_rows, lanes * t.step.dst.row);
     debug_assert!(whole < 2 || all.len() == 1, "tiles inside of an iteration share words themselves");
     if whole > 1 {
         sharing(b, sides, whole as u32, steps, &mut |b, s, u| block(b, s, roles, (one, to), u));
@@ -131,12 +133,12 @@ fn block(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, (from, to): (P
     let (l, t) = (roles.lane, roles.sub);
     let spec = all[0].spec;
     let bits = spec.dtype.storage_bits() as i32;
-    let source = from.tile * spec.src.plane_rows + to.first * l.src.row;
+    let source = from.tile * spec.src.plane_rows + to.first * l.step.src.row;
     let mut row = 0;
     while row < to.count {
         let mut words = None;
         for (i, sides) in all.iter().enumerate() {
-            let v = load_rows(b, sides, source + row * l.src.row, l.src.row, (to.count - row).min(sub));
+            let v = load_rows(b, sides, source + row * l.step.src.row, l.step.src.row, (to.count - row).min(sub));
             words = Some(match words {
                 None => v,
                 Some(words) => {
@@ -167,7 +169,7 @@ fn block(b: &mut KernelBuilder, all: &[Sides<'_>], roles: &Roles, (from, to): (P
             (_, true) => mask,
             _ => b.m_and(mask, lane_mask),
         };
-        let at = (to.tile * spec.dst.plane_rows + element * t.dst.row, t.dst.row);
+        let at = (to.tile * spec.dst.plane_rows + element * t.step.dst.row, t.step.dst.row);
         // Stores take the lowest bits of a word.
         for (i, sides) in all.iter().enumerate() {
             let own = if i == 0 { v } else { b.shr(v, i as i32 * bits) };

@@ -1,7 +1,7 @@
 //! Loops around a move's inner work, and raw loads and stores.
 
-use super::choose::{At, Axis, Roles};
-use super::spec::{MoveSpec, Side};
+use super::choose::{At, Axis, Both, Roles};
+use super::spec::MoveSpec;
 use crate::kernel::LoopHints;
 use crate::kernel::{BufferRef, KernelBuilder, M, MemFormat, S, StoreFormat, Trips, V};
 
@@ -66,21 +66,19 @@ pub fn each(
     f: &mut dyn FnMut(&mut KernelBuilder, &Sides<'_>),
 ) {
     let Sides { spec, src, dst } = *bases;
-    let component = |side: &Side, c: i64| At { row: c * side.component_rows, lane: 0 };
+    let component = Both::of(spec, |side| At { row: side.component_rows, lane: 0 });
     for c in 0..spec.dtype.components() as i64 {
         let points: u64 = roles.unrolled.iter().map(|a| a.size as u64).product();
         for p in 0..points {
             let mut rest = p;
-            let (mut from, mut to) = (roles.src, roles.dst);
-            from += component(&spec.src, c);
-            to += component(&spec.dst, c);
+            let mut at = roles.begin;
+            at += component * c;
             for a in roles.unrolled.iter().rev() {
                 let i = (rest % a.size as u64) as i64;
                 rest /= a.size as u64;
-                from += a.src * i;
-                to += a.dst * i;
+                at += a.step * i;
             }
-            let sides = Sides { spec, src: src.at(b, from), dst: dst.at(b, to) };
+            let sides = Sides { spec, src: src.at(b, at.src), dst: dst.at(b, at.dst) };
             f(b, &sides);
         }
     }
@@ -120,7 +118,7 @@ pub fn nest(
     match axes {
         [] => f(b, sides),
         [a, rest @ ..] => {
-            stepping(b, sides, a.size, (a.src.row, a.dst.row), &mut |b, s| nest(b, s, rest, f));
+            stepping(b, sides, a.size, (a.step.src.row, a.step.dst.row), &mut |b, s| nest(b, s, rest, f));
         }
     }
 }
