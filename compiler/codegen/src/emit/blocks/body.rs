@@ -17,16 +17,31 @@ pub enum Body {
     Pick(Box<PickSpec>),
 }
 
-/// How the elements of an array follow the iteration (see [`Side`]; here `lanes` is 0 where lanes follow the columns).
+/// A place for every index of an iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Line {
+    /// That of the first index.
+    pub offset: i64,
+    /// From each index of a dimension to the next.
+    pub steps: Vec<i64>,
+}
+
+impl Line {
+    /// How far before and behind its first place those of an iteration of such sizes are.
+    pub fn reach(&self, sizes: &[u32]) -> (i64, i64) {
+        let ends = self.steps.iter().zip(sizes).map(|(step, &n)| step * (i64::from(n) - 1));
+        ends.fold((0, 0), |(low, high), e| (low + e.min(0), high + e.max(0)))
+    }
+}
+
+/// How the elements of an array follow the iteration (see [`Side`]; here steps of lanes are 0 where lanes follow the columns).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Walk {
     pub dtype: DType,
-    pub offset: i64,
-    /// Element rows per step of each dimension.
-    pub rows: Vec<i64>,
-    /// Lane positions per step of each dimension.
-    pub lanes: Vec<i64>,
-    pub lane_offset: i64,
+    /// Element rows.
+    pub rows: Line,
+    /// Lane positions.
+    pub lanes: Line,
     pub plane_rows: i64,
     /// Tiles of columns, and element rows between them.
     pub tiles: (u32, i64),
@@ -220,9 +235,9 @@ impl Body {
             },
             Body::Move(s) => {
                 let side = if i == 0 { &mut s.src } else { &mut s.dst };
-                side.rows.clone_from(&w.rows);
-                side.row_offset = w.offset;
-                side.lane_offset = w.lane_offset;
+                side.rows.clone_from(&w.rows.steps);
+                side.row_offset = w.rows.offset;
+                side.lane_offset = w.lanes.offset;
                 side.plane_rows = w.plane_rows;
                 side.component_rows = w.component_rows;
             }
@@ -256,13 +271,11 @@ fn inputs(inputs: &[Input], columns: (u32, u32)) -> impl Iterator<Item = Option<
 
 /// Of so many columns on a chip of so many lanes.
 fn walk(a: &Access, (columns, lanes): (u32, u32), is_output: bool) -> Walk {
-    let rows: Vec<i64> = a.outer.iter().copied().chain([a.row]).collect();
+    let steps: Vec<i64> = a.outer.iter().copied().chain([a.row]).collect();
     let mut w = Walk {
         dtype: a.dtype,
-        offset: a.offset,
-        lanes: vec![0; rows.len()],
-        rows,
-        lane_offset: 0,
+        lanes: Line { offset: 0, steps: vec![0; steps.len()] },
+        rows: Line { offset: a.offset, steps },
         plane_rows: 0,
         tiles: (1, 0),
         component_rows: a.component_rows,
@@ -275,8 +288,7 @@ fn walk(a: &Access, (columns, lanes): (u32, u32), is_output: bool) -> Walk {
         }
         LaneMap::Replicated => {}
         LaneMap::Indexed { index, plane_rows } => {
-            w.lanes = index.outer.iter().copied().chain([index.row]).collect();
-            w.lane_offset = index.offset;
+            w.lanes = Line { offset: index.offset, steps: index.outer.iter().copied().chain([index.row]).collect() };
             w.plane_rows = *plane_rows;
         }
     }
@@ -285,15 +297,15 @@ fn walk(a: &Access, (columns, lanes): (u32, u32), is_output: bool) -> Walk {
 
 fn set_access(a: &mut Access, w: &Walk) {
     let n = a.outer.len();
-    a.outer.copy_from_slice(&w.rows[..n]);
-    a.row = w.rows[n];
-    a.offset = w.offset;
+    a.outer.copy_from_slice(&w.rows.steps[..n]);
+    a.row = w.rows.steps[n];
+    a.offset = w.rows.offset;
     a.component_rows = w.component_rows;
     match &mut a.lane {
         LaneMap::Tile { tile_rows } | LaneMap::Shifted { tile_rows, .. } => *tile_rows = w.tiles.1,
         LaneMap::Replicated => {}
         LaneMap::Indexed { index, plane_rows } => {
-            index.offset = w.lane_offset;
+            index.offset = w.lanes.offset;
             *plane_rows = w.plane_rows;
         }
     }
@@ -302,11 +314,12 @@ fn set_access(a: &mut Access, w: &Walk) {
 fn walk_side(dtype: DType, s: &Side, is_output: bool) -> Walk {
     Walk {
         dtype,
-        offset: s.row_offset,
-        rows: s.rows.clone(),
-        // Every lane of a replicated source row holds the element.
-        lanes: if s.replicated { vec![0; s.rows.len()] } else { s.lanes.clone() },
-        lane_offset: s.lane_offset,
+        rows: Line { offset: s.row_offset, steps: s.rows.clone() },
+        lanes: Line {
+            offset: s.lane_offset,
+            // Every lane of a replicated source row holds the element.
+            steps: if s.replicated { vec![0; s.rows.len()] } else { s.lanes.clone() },
+        },
         plane_rows: s.plane_rows,
         tiles: (1, 0),
         component_rows: s.component_rows,

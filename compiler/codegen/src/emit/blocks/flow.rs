@@ -250,7 +250,7 @@ impl Flow<'_> {
         match self.body {
             Body::Move(_) => step(w, d, size, &grid(self.chip)).unwrap_or(0),
             // Lanes of indexed inputs follow the index.
-            Body::Loop(_) | Body::Reduce(_) | Body::Pick(_) => w.rows[d] * size as i64,
+            Body::Loop(_) | Body::Reduce(_) | Body::Pick(_) => w.rows.steps[d] * size as i64,
         }
     }
 
@@ -463,7 +463,7 @@ impl Flow<'_> {
                         add(b, &mut bases.index, node, (index, c));
                     }
                     for (i, w) in self.walks.iter().enumerate() {
-                        let c = w.as_ref().map_or(0, |w| w.lanes[d]);
+                        let c = w.as_ref().map_or(0, |w| w.lanes.steps[d]);
                         if c != 0 {
                             add(b, &mut bases.lane, i, (index, c));
                         }

@@ -23,18 +23,18 @@ pub type Make<'a> = dyn Fn(&Walk, Purpose) -> Option<Window> + 'a;
 impl Joint {
     /// The window, as its leader walks it.
     pub fn whole(&self, own: &Walk, p: Purpose, made: &Make<'_>) -> Option<Window> {
-        let window = made(&Walk { offset: self.low, ..own.clone() }, Purpose { reach: self.reach, ..p })?;
-        Some(self.moved(own.offset - self.low, window))
+        let window = made(&own.from(self.low), Purpose { reach: self.reach, ..p })?;
+        Some(self.moved(own.rows.offset - self.low, window))
     }
 
     /// The leader's window, as another operand walks it.
     pub fn part(&self, own: &Walk, leader: &Window, leads: &Walk) -> Window {
         let window = Window { within: Some(self.leader), ..leader.clone() };
-        self.moved(own.offset - leads.offset, window)
+        self.moved(own.rows.offset - leads.rows.offset, window)
     }
 
     fn moved(&self, rows: i64, mut window: Window) -> Window {
-        window.walk.offset += rows;
+        window.walk.rows.offset += rows;
         window
     }
 }
@@ -55,9 +55,9 @@ pub fn joints(
         }
         let mut left: Vec<(usize, &Walk)> =
             walks.iter().enumerate().filter(|w| of(w.0)).filter_map(|(i, w)| Some((i, w.as_ref()?))).collect();
-        left.sort_by_key(|(_, w)| w.offset);
+        left.sort_by_key(|(_, w)| w.rows.offset);
         while let Some(&(_, like)) = left.first() {
-            let alike = |w: &Walk| Walk { offset: like.offset, ..w.clone() } == *like;
+            let alike = |w: &Walk| w.from(like.rows.offset) == *like;
             let (group, others) = left.into_iter().partition(|(_, w)| alike(w));
             left = others;
             neighbours(&group, purposes, made, &mut all);
@@ -74,7 +74,7 @@ fn neighbours(group: &[(usize, &Walk)], purposes: &[Purpose], made: &Make<'_>, a
         let mut taken = 1;
         let mut bytes = rows(low, purposes[*at]);
         while let (Some((next, w)), Some(so_far)) = (more.first(), bytes) {
-            let reach = w.offset - low.offset;
+            let reach = w.rows.offset - low.rows.offset;
             let joined = rows(low, Purpose { reach, ..purposes[*at] });
             let apart = rows(w, purposes[*next]).map(|own| so_far + own);
             match (joined, apart) {
@@ -87,8 +87,8 @@ fn neighbours(group: &[(usize, &Walk)], purposes: &[Purpose], made: &Make<'_>, a
         let (these, others) = rest.split_at(taken);
         rest = others;
         if let ([_, _, ..], Some(leader)) = (these, these.iter().map(|t| t.0).min()) {
-            let reach = these.iter().map(|t| t.1.offset - low.offset).max().unwrap_or(0);
-            these.iter().for_each(|t| all[t.0] = Some(Joint { leader, low: low.offset, reach }));
+            let reach = these.iter().map(|t| t.1.rows.offset - low.rows.offset).max().unwrap_or(0);
+            these.iter().for_each(|t| all[t.0] = Some(Joint { leader, low: low.rows.offset, reach }));
         }
     }
 }

@@ -255,20 +255,20 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
     for (w, o) in walks.iter().zip(&spec.operands) {
         let Some(w) = w else { continue };
         let Body::Move(_) = body else {
-            if o.hbm && w.lanes[d] != 0 {
+            if o.hbm && w.lanes.steps[d] != 0 {
                 return None;
             }
             continue;
         };
         // Blocks of a reversed array begin where they end: at whole registers too.
-        if w.lanes[d] != 0 {
-            let rows = if w.lanes[d] < 0 { g.align } else { 1 };
-            unit = unit.max((moves::period(w.lanes[d], g.lanes) * rows) as u32);
+        if w.lanes.steps[d] != 0 {
+            let rows = if w.lanes.steps[d] < 0 { g.align } else { 1 };
+            unit = unit.max((moves::period(w.lanes.steps[d], g.lanes) * rows) as u32);
         }
     }
     // Tiles that follow each other as single rows share words: blocks begin where copies do.
     for (w, o) in walks.iter().zip(&spec.operands) {
-        let Some(w) = w.as_ref().filter(|w| o.hbm && w.lanes[d] != 0) else { continue };
+        let Some(w) = w.as_ref().filter(|w| o.hbm && w.lanes.steps[d] != 0) else { continue };
         let begins = |unit: u32| step(w, d, unit, &g).is_some_and(|rows| rows % g.align == 0);
         if let Some(n) = (0..=g.align.ilog2()).map(|n| unit << n).find(|&n| begins(n)) {
             unit = n;
@@ -278,7 +278,7 @@ fn unit(body: &Body, spec: &BlockSpec, d: usize, chip: &ChipConfig) -> Option<u3
     let filled = matches!(body, Body::Move(_));
     for (w, o) in walks.iter().zip(&spec.operands) {
         let Some(w) = w.as_ref().filter(|_| o.hbm || filled) else { continue };
-        while unit < g.spacing as u32 * 4 && w.rows[d] * unit as i64 % g.align != 0 {
+        while unit < g.spacing as u32 * 4 && w.rows.steps[d] * unit as i64 % g.align != 0 {
             unit *= 2;
         }
     }
@@ -363,7 +363,7 @@ fn candidates(body: &Body, spec: &BlockSpec, at: (usize, usize), chip: &ChipConf
     let Some(least) = cut(body, spec, at, unit, chip) else { return Vec::new() };
     let row_bytes = chip.row_bytes();
     // What is the same for all blocks is brought again for each, so that larger ones bring it less often.
-    let moves = |w: &Walk| w.rows[d] != 0 || w.lanes[d] != 0;
+    let moves = |w: &Walk| w.rows.steps[d] != 0 || w.lanes.steps[d] != 0;
     let brought = least.windows.iter().flatten().filter(|w| w.within.is_none() && moves(&w.walk));
     let moved = brought.map(|w| w.runs.bytes(row_bytes, w.walk.dtype.packing() as u64));
     let bytes: u64 = moved.sum();

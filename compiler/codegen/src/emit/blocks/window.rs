@@ -1,6 +1,6 @@
 //! The part of an array that a block reaches, and where it lies in vector memory.
 
-use super::body::Walk;
+use super::body::{Line, Walk};
 use systole_isa::dma::MAX_DMA_DIMS;
 
 /// What copies and code need to know of the chip.
@@ -109,8 +109,8 @@ fn up(x: i64, to: i64) -> i64 {
 
 /// Element rows from one block of `size` steps of dimension `d` to the next; `None` if blocks do not begin alike.
 pub fn step(w: &Walk, d: usize, size: u32, g: &Grid) -> Option<i64> {
-    let lanes = w.lanes[d] * size as i64;
-    (lanes.rem_euclid(g.lanes) == 0).then(|| w.rows[d] * size as i64 + lanes / g.lanes * w.plane_rows)
+    let lanes = w.lanes.steps[d] * size as i64;
+    (lanes.rem_euclid(g.lanes) == 0).then(|| w.rows.steps[d] * size as i64 + lanes / g.lanes * w.plane_rows)
 }
 
 /// Whether no row has lanes of two blocks along dimension `d`.
@@ -118,10 +118,10 @@ pub fn step(w: &Walk, d: usize, size: u32, g: &Grid) -> Option<i64> {
 /// Dimensions that move by whole rows of lanes do not matter; the others, from the narrowest on, must fill the lanes of whole
 /// rows without a gap. If `d` is the widest of them, what full blocks leave over may end within a row.
 fn owns_rows(w: &Walk, sizes: &[u32], d: usize, g: &Grid) -> bool {
-    if w.lanes[d] == 0 {
+    if w.lanes.steps[d] == 0 {
         return true;
     }
-    let mut within: Vec<(i64, i64)> = (w.lanes.iter().zip(sizes))
+    let mut within: Vec<(i64, i64)> = (w.lanes.steps.iter().zip(sizes))
         .map(|(&step, &n)| (step, i64::from(n)))
         .filter(|&(step, n)| n > 1 && step % g.lanes != 0)
         .collect();
@@ -134,11 +134,11 @@ fn owns_rows(w: &Walk, sizes: &[u32], d: usize, g: &Grid) -> bool {
         }
         filled += (n - 1) * step.abs();
     }
-    let begins = (w.lane_offset + low).rem_euclid(g.lanes) == 0;
-    let widest = within.iter().all(|l| l.0.abs() <= w.lanes[d].abs());
-    if w.lanes[d] % g.lanes == 0 {
+    let begins = (w.lanes.offset + low).rem_euclid(g.lanes) == 0;
+    let widest = within.iter().all(|l| l.0.abs() <= w.lanes.steps[d].abs());
+    if w.lanes.steps[d] % g.lanes == 0 {
         // Each step has rows of its own.
-        return filled + (w.lane_offset + low).rem_euclid(g.lanes) <= w.lanes[d].abs();
+        return filled + (w.lanes.offset + low).rem_euclid(g.lanes) <= w.lanes.steps[d].abs();
     }
     begins && (widest || filled % g.lanes == 0)
 }
@@ -170,7 +170,7 @@ impl Window {
         g: &Grid,
     ) -> Option<Window> {
         let d = cut.dimension;
-        let moves_lanes = w.lanes[..around.len()].iter().chain([&w.lanes[d]]).any(|&l| l != 0);
+        let moves_lanes = w.lanes.steps[..around.len()].iter().chain([&w.lanes.steps[d]]).any(|&l| l != 0);
         if w.any_lane && (moves_lanes || w.plane_rows <= 0 || p.written && !p.read) {
             return None;
         }
@@ -181,19 +181,15 @@ impl Window {
         if outer_steps.iter().any(|s| s % align != 0) {
             return None;
         }
-        let reach = |c: &[i64]| -> (i64, i64) {
-            let ends = c.iter().zip(sizes).map(|(c, &n)| c * (n as i64 - 1));
-            ends.fold((0, 0), |(lo, hi), e| (lo + e.min(0), hi + e.max(0)))
-        };
-        let (low_row, _) = reach(&w.rows);
-        let (low_lane, high_lane) = reach(&w.lanes);
-        let tile = |lane: i64| (w.lane_offset + lane).div_euclid(g.lanes);
+        let (low_row, _) = w.rows.reach(sizes);
+        let (low_lane, high_lane) = w.lanes.reach(sizes);
+        let tile = |lane: i64| (w.lanes.offset + lane).div_euclid(g.lanes);
         // Lanes that only a register knows: all that there are.
         let planes =
             if w.any_lane { (0, w.component_rows / w.plane_rows - 1) } else { (tile(low_lane), tile(high_lane)) };
-        let low = w.offset + low_row + planes.0 * w.plane_rows + begin;
+        let low = w.rows.offset + low_row + planes.0 * w.plane_rows + begin;
         let mut items: Vec<(Item, i64, i64)> = Vec::new();
-        for (i, (&s, &n)) in w.rows.iter().zip(sizes).enumerate() {
+        for (i, (&s, &n)) in w.rows.steps.iter().zip(sizes).enumerate() {
             items.push((Item::Dimension(i), n as i64, s.abs()));
         }
         items.push((Item::Plane, planes.1 - planes.0 + 1, w.plane_rows));
@@ -203,7 +199,7 @@ impl Window {
         items.retain(|i| i.1 > 1 && i.2 != 0);
         items.sort_by_key(|i| i.2);
         let mut walk = w.clone();
-        walk.lane_offset -= planes.0 * g.lanes;
+        walk.lanes.offset -= planes.0 * g.lanes;
         // The rows between neighbours belong to nobody else, as far as a register reaches.
         let packing = w.dtype.packing() as i64;
         let slack = if p.floating { align - 1 } else { low.rem_euclid(align) };
@@ -234,8 +230,7 @@ impl Window {
         }
         let run = up(slack + run, align);
         let start = if p.floating { low } else { low - slack };
-        walk.offset = if p.floating { 0 } else { slack };
-        walk.offset -= reach(&walk.rows).0;
+        walk.rows.offset = if p.floating { 0 } else { slack } - walk.rows.reach(sizes).0;
         if levels.len() > MAX_DMA_DIMS || (p.floating && step % align != 0) || (!p.floating && step % packing != 0) {
             return None;
         }
@@ -257,9 +252,9 @@ impl Window {
         };
         let own = Item::Dimension(d);
         let inside = if of.contains(&own) { sizes[d] as i64 - 1 } else { 0 };
-        let across = w.rows[d].abs();
+        let across = w.rows.steps[d].abs();
         let several = cut.blocks + cut.first > 1;
-        let meets_next = if w.lanes[d] == 0 {
+        let meets_next = if w.lanes.steps[d] == 0 {
             meets(across, run + across * (cut.last as i64 + inside), Some(own))
         } else {
             let last = self::step(w, d, cut.last, g)?.abs();
@@ -284,8 +279,8 @@ impl Window {
             walk,
             within: None,
         };
-        let inner = w.rows[d].abs() < run;
-        let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows[d].abs() && l.array < reached);
+        let inner = w.rows.steps[d].abs() < run;
+        let foreign = |l: &Level| l.array < run || (inner && l.array > w.rows.steps[d].abs() && l.array < reached);
         // Outer dimensions lie outside of all blocks of a row.
         let within = |s: &i64| s.abs() < reached;
         let together = gaps
@@ -310,7 +305,8 @@ impl Window {
         }
         // What is written must be the block's own, up to the last block. Rows before the first one are nobody's yet, unless they
         // are the block's before.
-        let begins = slack == 0 || p.first && !p.floating && (cut.blocks + cut.first <= 1 || w.rows[d].abs() >= run);
+        let begins =
+            slack == 0 || p.first && !p.floating && (cut.blocks + cut.first <= 1 || w.rows.steps[d].abs() >= run);
         if p.written && !p.read && !(begins && window.apart) {
             return None;
         }
@@ -321,7 +317,7 @@ impl Window {
     /// sublane, whether there is a step or not, and what lies there may be another window, into which a copy is under way.
     pub fn reached(mut self, (row, count): (usize, u32), g: &Grid) -> Window {
         let missing = up(i64::from(count), g.sublanes) - i64::from(count);
-        let beyond = up(missing * self.walk.rows[row].max(0), g.align);
+        let beyond = up(missing * self.walk.rows.steps[row].max(0), g.align);
         self.rows += (beyond - g.spacing).max(0);
         self
     }
@@ -338,9 +334,14 @@ impl Window {
 }
 
 impl Walk {
+    /// The same from another element row on.
+    pub fn from(&self, row: i64) -> Walk {
+        Walk { rows: Line { offset: row, ..self.rows.clone() }, ..self.clone() }
+    }
+
     fn set(&mut self, item: Item, stride: i64) {
         match item {
-            Item::Dimension(i) => self.rows[i] = stride * self.rows[i].signum(),
+            Item::Dimension(i) => self.rows.steps[i] = stride * self.rows.steps[i].signum(),
             Item::Plane => self.plane_rows = stride,
             Item::Tile => self.tiles.1 = stride,
             Item::Component => self.component_rows = stride,
