@@ -28,15 +28,6 @@ const CLOSING: f64 = 0.01;
 /// Cycles that a step takes longer where rows come in pieces: it asks more often for what it waits for (measured with long products).
 const OPENING: f64 = 9.0;
 
-/// Steps with part of an end beside them.
-pub(super) struct Shaped {
-    /// Steps that the end is spread over.
-    pub spread: u32,
-    pub segments: Segments,
-    /// Cycles that this saves in all.
-    pub gain: f64,
-}
-
 impl Problem<'_> {
     /// Cycles from a copy's start to its first byte.
     pub fn latency(&self) -> f64 {

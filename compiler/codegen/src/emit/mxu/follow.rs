@@ -9,10 +9,9 @@
 //! that is adds its share of steps to those that are `left`, and each step beside which part of the loop is done takes one.
 
 use super::body::Context;
-use super::cycles::Shaped;
 use super::geometry::Geometry;
 use super::odometer::{Level, Odometer};
-use super::segment::{Segments, StepShape};
+use super::segment::{Segments, Shaped, StepShape};
 use super::spec::{Contraction, Place};
 use super::tile::{Problem, Tiling};
 use crate::emit::loops::spec::{Input, LaneMap, LoopSpec};

@@ -41,6 +41,15 @@ pub struct Segments {
     pub lag: u32,
 }
 
+/// Steps with part of an end beside them.
+pub(super) struct Shaped {
+    /// Steps that the end is spread over.
+    pub spread: u32,
+    pub segments: Segments,
+    /// Cycles that this saves in all.
+    pub gain: f64,
+}
+
 /// Cycles from a push into a full queue until its result is there.
 fn latency(chip: &ChipConfig, rate: f64) -> f64 {
     let m = &chip.mxu;

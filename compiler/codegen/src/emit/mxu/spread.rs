@@ -8,8 +8,7 @@
 //! and the one after that adds up where its sums were.
 
 use super::body::Context;
-use super::cycles::Shaped;
-use super::segment::{Segments, StepShape};
+use super::segment::{Segments, Shaped, StepShape};
 use super::stream::Ring;
 use super::tile::{Problem, Tiling};
 use crate::emit::Value;
