@@ -350,7 +350,7 @@ impl<'a> Emitter<'a> {
         let tensors: Vec<ValueId> = inputs.iter().chain(&n.results).copied().collect();
         let shardings: Vec<&Sharding> = tensors.iter().map(|v| self.spec(*v)).collect();
         let bytes: Vec<u64> = tensors.iter().map(|v| self.program.value(*v).bytes()).collect();
-        let division = resolve::resolve(&rule, &shardings, &bytes, n.origin.manual, self.mesh());
+        let division = resolve::resolve(&rule, &shardings, &bytes, n.manual, self.mesh());
         let mut parts = Vec::new();
         for (t, &v) in inputs.iter().enumerate() {
             let want = resolve::sharding(&rule, t, &division);

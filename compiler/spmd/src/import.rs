@@ -349,6 +349,7 @@ impl Importer<'_> {
             |(k, v): &&(String, String)| !stale(k) || k == "frontend_attributes" && is_op && !v.contains("xla.sdy.");
         into.nodes.push(Node {
             kind,
+            manual,
             operands,
             results,
             origin: Origin {
@@ -356,7 +357,6 @@ impl Importer<'_> {
                 name: n.name.clone(),
                 span: n.span,
                 attributes: n.attributes.iter().filter(kept).cloned().collect(),
-                manual,
             },
         });
     }

@@ -91,14 +91,14 @@ pub struct Origin {
     pub name: String,
     pub span: Span,
     pub attributes: Vec<(String, String)>,
-    /// Atoms that belong to the manual computation around it.
-    pub manual: Axes,
 }
 
 /// An operation with its operands, results, and where it comes from.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub kind: Kind,
+    /// Atoms that belong to the manual computation around it.
+    pub manual: Axes,
     pub operands: Vec<Tree>,
     pub results: Vec<ValueId>,
     pub origin: Origin,
@@ -201,9 +201,10 @@ impl Program {
         self.values[closed.index()].spec = spec;
         nodes.push(Node {
             kind: Kind::Constrain,
+            manual: Axes::default(),
             operands: vec![Tree::Leaf(v)],
             results: vec![closed],
-            origin: Origin { shape, name, span: Span::default(), attributes: Vec::new(), manual: Axes::default() },
+            origin: Origin { shape, name, span: Span::default(), attributes: Vec::new() },
         });
         closed
     }

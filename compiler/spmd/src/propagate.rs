@@ -106,7 +106,7 @@ fn equations(region: &Region, module: &Module, program: &Program, out: &mut Vec<
                 let manual = match n.kind {
                     NodeKind::ToLocal(_) | NodeKind::ToGlobal(_) => Axes::default(),
                     NodeKind::Op(_) | NodeKind::While { .. } | NodeKind::Conditional { .. } | NodeKind::Constrain => {
-                        n.origin.manual
+                        n.manual
                     }
                 };
                 out.push(Equation { rule, tensors, round: rule::round(n, program), manual });
@@ -121,7 +121,7 @@ fn edge(tensors: Vec<ValueId>, n: &Node, program: &Program) -> Equation {
     let factors = dims.iter().map(|&size| rule::Factor { size, kind: Kind::Pass, most: u64::MAX }).collect();
     let each: Vec<Vec<usize>> = (0..dims.len()).map(|d| vec![d]).collect();
     let rule = Rule { factors, tensors: vec![each; tensors.len()], operands: tensors.len() - 1 };
-    Equation { rule, tensors, round: Round::Elementwise, manual: n.origin.manual }
+    Equation { rule, tensors, round: Round::Elementwise, manual: n.manual }
 }
 
 /// Which ways an operation passes shardings on: `(forwards, backwards, also along sums)`.
