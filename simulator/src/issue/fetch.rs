@@ -2,8 +2,9 @@
 //!
 //! The launch loads as much of the code, from its beginning, as instruction memory holds; a program that fits never
 //! waits for code. For larger programs instruction memory is a cache of fixed-size blocks that are replaced in the
-//! order in which they came. Entering a block fetches it if it is absent, and the blocks after it and the first
-//! blocks of what it calls ahead of need. Code arrives at the HBM bandwidth, one block after the other, an HBM latency
+//! order in which they came. Entering a block fetches it if it is absent, and ahead of need the blocks after it and the first
+//! blocks of what these call, as far as they are a part of instruction memory: more would take the place of what is in use
+//! and of each other. Code arrives at the HBM bandwidth, one block after the other, an HBM latency
 //! after the request; it does not compete with DMA.
 
 use super::code::{Branch, Code, FLAG_BLOCK, FLAG_BRANCH};
@@ -12,6 +13,8 @@ use systole_isa::chip::ChipConfig;
 
 /// Sequential blocks fetched ahead.
 const AHEAD: u32 = 2;
+/// First blocks of what is called that are fetched ahead: this part of instruction memory.
+const CALLED_SHARE: usize = 4;
 
 /// Blocks of a program that is larger than instruction memory; part of the predecoded code.
 #[derive(Debug, Default)]
@@ -101,10 +104,9 @@ impl Fetch {
         for next in block + 1..=block + AHEAD {
             self.request(blocks, next, now);
         }
-        for b in block..=block + AHEAD {
-            for &t in blocks.targets.get(b as usize).map_or(&[][..], |t| t) {
-                self.request(blocks, t, now);
-            }
+        let ahead = (block..=block + AHEAD).filter_map(|b| blocks.targets.get(b as usize)).flatten();
+        for &called in ahead.take(blocks.capacity / CALLED_SHARE) {
+            self.request(blocks, called, now);
         }
         ready
     }

@@ -155,6 +155,35 @@ fn code_beyond_instruction_memory_waits_for_hbm() {
 }
 
 #[test]
+fn what_is_called_later_does_not_displace_a_loop() {
+    // 64 blocks of 1 KiB. A loop calls one subroutine; the code after it, in the same blocks, calls twice as many others as
+    // instruction memory has blocks.
+    let mut chip = tiny();
+    chip.imem.bytes = 64 << 10;
+    let block = (1024 / systole_isa::encode::bundle_bytes(1)) as i32;
+    let (others, first) = (128, 8 * block);
+    let waits = |rounds: i32| {
+        let mut p = Build::default();
+        p.one(Op::SLi, &[30, rounds]);
+        p.one(Op::BCall, &[first]);
+        p.one(Op::BLoop, &[30, 1]);
+        for n in 1..=others {
+            p.one(Op::BCall, &[first + n * block]);
+        }
+        p.halt();
+        assert!(p.bundles.len() as i32 <= first);
+        while (p.bundles.len() as i32) < first + (others + 1) * block {
+            let last = p.bundles.len() as i32 % block == block - 1;
+            let (op, operands): (_, &[i32]) = if last { (Op::BRet, &[]) } else { (Op::SAddI, &[1, 1, 1]) };
+            p.one(op, operands);
+        }
+        p.cycles(&chip) - p.cycles(&tiny())
+    };
+    assert!(waits(10) > 0);
+    assert_eq!(waits(10), waits(1000));
+}
+
+#[test]
 fn a_bundle_needs_a_unit_for_each_instruction() {
     // Four vector ALUs, division keeps one for 6 cycles: a bundle of four waits until cycle 6, one of three does not.
     for (adds, halt) in [(3, 7), (2, 2)] {
