@@ -6,11 +6,12 @@
 //! - batch groups become feature groups, feature groups see [`group`];
 //! - images of few channels are read as rows of places and channels ([`flat`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), lines of
-//!   few channels are stacked ([`stack`]), windows
+//!   few channels are stacked ([`stack`]), products of many channels with colours are formed for every window position at once ([`few`]), windows
 //!   larger than the output (gradients of kernels) contract many places ([`places`]) or images ([`images`]) along lanes, or become a dot, or a sum
 //!   for each channel, for each output position ([`gradient`]);
 //! - element types that the matrix unit lacks become products and sums for each window position ([`taps`]).
 
+mod few;
 mod flat;
 mod gradient;
 mod group;
@@ -242,8 +243,11 @@ fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
         return Ok(as_dot(b, &s));
     }
     if gradient::applies(b, &s) {
-        let done = places::lower(b, &s).or_else(|| images::lower(b, &s));
+        let done = few::gradient(b, &s).or_else(|| places::lower(b, &s)).or_else(|| images::lower(b, &s));
         return Ok(done.unwrap_or_else(|| gradient::lower(b, &s)));
+    }
+    if let Some(done) = few::features(b, &s) {
+        return Ok(done);
     }
     if let Some(packed) = pack::packed(b, &s).or_else(|| pack::folded(b, &s)) {
         return single(b, packed);
