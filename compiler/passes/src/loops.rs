@@ -12,6 +12,7 @@ pub mod counters;
 pub mod fills;
 pub(crate) mod forms;
 pub mod invariant;
+pub mod joined;
 pub mod shapes;
 pub mod stacks;
 pub mod twice;

@@ -163,12 +163,18 @@ pub const PASSES: &[Pass] = &[
         summary: "sums of arrays spread out with zeros as the arrays beside each other",
         run: |m, d, _| rewrite(m, d, &mut interleave::rule),
     },
+    // Before what decides how stacks lie, of which there are two of each else.
+    Pass {
+        name: "stacks",
+        summary: "stacks that a loop takes and puts down slice by slice updated where they are",
+        run: |m, d, _| loops::stacks::run(m, d),
+    },
     // When canonical forms are there, whose reshapes meet those of the entry's arrays.
     Pass {
         name: "entry-layouts",
         summary: "entry parameters and results compact by their shapes; operations on them as they lie",
         run: |m, d, o| match o.asked.entry_layouts {
-            EntryLayouts::Default => transfers::by_rule(m, d, o.chip.tile),
+            EntryLayouts::Default => by_rule(m, d, o.chip.tile),
             EntryLayouts::Auto => Ok(m),
         },
     },
@@ -210,12 +216,6 @@ pub const PASSES: &[Pass] = &[
         name: "narrow-rows",
         summary: "reshapes between narrow rows and full lanes through columns",
         run: |m, d, o| transfers::narrow_rows(m, d, o.chip.tile),
-    },
-    // Once slices of states are dynamic slices without reshapes and transposes between.
-    Pass {
-        name: "stacks",
-        summary: "stacks that a loop takes and puts down slice by slice updated where they are",
-        run: |m, d, _| loops::stacks::run(m, d),
     },
     // Once stacks are as few as they get, and lie as they will.
     Pass {
@@ -273,6 +273,13 @@ pub const PASSES: &[Pass] = &[
         run: |m, d, _| loops::fills::run(m, d),
     },
 ];
+
+/// Entry arrays as their shapes say, and the loops and operations that work on them as they lie.
+fn by_rule(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
+    let mut module = transfers::rule::run(module, draft, tile)?;
+    let states = loops::joined::run(&mut module, draft, tile);
+    transfers::joined::run(module, draft, states, tile)
+}
 
 fn barrier(_: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     Ok(if n.op == Op::OptBarrier { Some(operands[0]) } else { None })

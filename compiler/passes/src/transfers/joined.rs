@@ -5,49 +5,70 @@
 //! and what takes or puts down parts along the others. So a reshape moves towards the program's results, where it meets the one that
 //! their layout needs, or to the first operation that wants its dimensions as they are.
 
-use super::super::edit::Emit;
+use super::super::edit::{Draft, Emit, rewrite};
 use super::super::make::{array, whole};
 use std::collections::BTreeSet;
-use systole_hlo::graph::{Node, NodeId, Op, Shape};
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{Module, Node, NodeId, Op, Shape};
 use systole_isa::Layout;
 
 /// The array behind a reshape is used if it takes this factor less memory.
 const WORTH: u64 = 2;
 
+/// What loops carry joined: numbers of their bodies, and of elements of their states.
+pub type States = BTreeSet<(usize, usize)>;
+
+/// Lets operations work on arrays as they lie in the entry, and in the states of loops.
+///
+/// # Errors
+/// Too large a program.
+pub fn run(module: Module, draft: &mut Draft, states: States, tile: (u32, u32)) -> Result<Module, CompileError> {
+    let mut joined = Joined { entry: module.entry.index(), states, tile, done: BTreeSet::new() };
+    rewrite(module, draft, &mut |b, n, x| Ok(joined.rule(b, n, x)))
+}
+
 /// The rule while it goes over a module.
-pub struct Joined {
+struct Joined {
     /// The number of the entry computation.
-    pub entry: usize,
+    entry: usize,
+    /// What bodies of loops take and give joined.
+    states: States,
     /// Sublanes and lanes.
-    pub tile: (u32, u32),
-    /// What was done on joined arrays.
-    done: BTreeSet<NodeId>,
+    tile: (u32, u32),
+    /// What was done on joined arrays: numbers of computations, and nodes.
+    done: BTreeSet<(usize, NodeId)>,
 }
 
 impl Joined {
-    pub fn new(entry: usize, tile: (u32, u32)) -> Joined {
-        Joined { entry, tile, done: BTreeSet::new() }
-    }
-
-    /// The node on joined arrays, reshaped to its own shape. Only what comes from the entry's parameters is.
-    pub fn rule(&mut self, b: &mut Emit, n: &Node, operands: &[NodeId]) -> Option<NodeId> {
-        if b.place().0 != self.entry {
+    /// The node on joined arrays, reshaped to its own shape. Only what comes from the entry's parameters and from joined states is.
+    fn rule(&mut self, b: &mut Emit, n: &Node, operands: &[NodeId]) -> Option<NodeId> {
+        let at = b.place().0;
+        if at != self.entry && !self.states.iter().any(|s| s.0 == at) {
             return None;
         }
         let new = on_joined(b, n, operands, self)?;
         if *b.op(new) == Op::Reshape {
-            self.done.insert(b.operand(new, 0));
+            self.done.insert((at, b.operand(new, 0)));
         }
         Some(new)
     }
 
     /// The array that `x` is a reshape of, if it lies joined and that takes much less memory.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "only what comes from outside lies as it is given")]
     fn source(&self, b: &Emit, x: NodeId) -> Option<(NodeId, Vec<u64>)> {
         if *b.op(x) != Op::Reshape {
             return None;
         }
         let from = b.operand(x, 0);
-        let lies = matches!(b.op(from), Op::Parameter { .. }) || self.done.contains(&from) || self.is_packed(b, from);
+        let at = b.place().0;
+        let given = match b.op(from) {
+            Op::Parameter { .. } => at == self.entry,
+            Op::GetTupleElement { index } => {
+                matches!(b.op(b.operand(from, 0)), Op::Parameter { .. }) && self.states.contains(&(at, *index))
+            }
+            _ => false,
+        };
+        let lies = given || self.done.contains(&(at, from)) || self.is_packed(b, from);
         let bytes = |dims: &[u64]| Layout::row_major(b.dtype(x), dims, self.tile.0, self.tile.1).bytes();
         let dims = b.dims(from).to_vec();
         (lies && bytes(&dims).checked_mul(WORTH)? <= bytes(b.dims(x))).then_some((from, dims))

@@ -2,7 +2,7 @@
 //!
 //! Without a word of the user that follows from an array's shape alone ([`rule`]), so that what a program costs does not depend on
 //! which of its operations stand at its border; operations that work in other forms are chip code. [`joined`] lets
-//! operations that do not care work on arrays as they lie, and [`narrow`] moves what does. `--entry-layout auto` lets the program choose ([`chosen`]).
+//! operations that do not care work on arrays as they lie, loops carry them so (`loops/joined.rs`), and [`narrow`] moves what does. `--entry-layout auto` lets the program choose ([`chosen`]).
 //!
 //! The host's arrays are in row-major order without padding: an array may be transferred under any shape of as many elements. The
 //! entry's layout keeps the shape that the host knows.
@@ -35,16 +35,6 @@ impl EntryLayouts {
             _ => None,
         }
     }
-}
-
-/// Layouts by the rule, and the operations that work on such arrays as they lie.
-///
-/// # Errors
-/// Too large a program.
-pub fn by_rule(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
-    let module = rule::run(module, draft, tile)?;
-    let mut joined = joined::Joined::new(module.entry.index(), tile);
-    super::edit::rewrite(module, draft, &mut |b, n, x| Ok(joined.rule(b, n, x)))
 }
 
 /// Layouts that the program wants, and those by the rule where it wants none.
