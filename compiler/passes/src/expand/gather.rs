@@ -33,7 +33,7 @@ pub struct Indexed {
 }
 
 impl Indexed {
-    fn copy(&self) -> Indexed {
+    pub fn copy(&self) -> Indexed {
         Indexed { dim: self.dim, index: self.index }
     }
 }

@@ -76,7 +76,7 @@ fn scattered(
     if !(0..dims.len()).all(is_row) {
         return dynamic(b, s, inputs, &w);
     }
-    Ok(counted(b, s, inputs, &w).map_or_else(|| rows(b, s, inputs, (&w, tile)), |done| vec![done]))
+    Ok(counted(b, s, inputs, (&w, tile)).map_or_else(|| rows(b, s, inputs, (&w, tile)), |done| vec![done]))
 }
 
 /// Scatters into the part of the operands that the known starts name.
@@ -188,36 +188,51 @@ fn rows(b: &mut Emit, s: &Scatter, inputs: &[NodeId], (w, tile): (&Windows, (u32
         .collect()
 }
 
-/// Few elements, and many updates (bins of a histogram, the gradient of a small table of narrow rows): for each of them all updates that go
-/// to it are combined at once. A comparison for each place and update takes less than a read and a write for each update.
-fn counted(b: &mut Emit, s: &Scatter, inputs: &[NodeId], w: &Windows) -> Option<NodeId> {
+/// Few elements, and many updates (bins of a histogram, the gradient of a small table of narrow rows), once or for each of a batch: for each of
+/// them all updates that go to it are combined at once. A comparison for each place and update takes less than a read and a write for each
+/// update.
+fn counted(b: &mut Emit, s: &Scatter, inputs: &[NodeId], (w, tile): (&Windows, (u32, u32))) -> Option<NodeId> {
     let (&[x], &[update]) = (inputs, &w.updates[..]) else { return None };
+    let batching = &s.map.batching;
     let dims = b.dims(x).to_vec();
-    let (places, dtype) = (dims.iter().product::<u64>(), b.dtype(x));
-    let most = COMPARED.iter().filter(|(from, _)| w.n >= *from).map(|c| c.1).max().unwrap_or(0);
-    let few = (2..=most.min(w.n)).contains(&places);
-    if !s.map.batching.is_empty() || !few || dtype.bits() != 32 || dtype.is_complex() || w.indexed.is_empty() {
+    let sizes = |of: &[usize]| of.iter().map(|&d| dims[d]).product::<u64>();
+    let (batch, dtype) = (sizes(&batching.operand), b.dtype(x));
+    let (places, n) = (dims.iter().product::<u64>() / batch, w.n / batch);
+    let most = COMPARED.iter().filter(|(from, _)| n >= *from).map(|c| c.1).max().unwrap_or(0);
+    let few = (2..=most.min(n)).contains(&places);
+    let wanted: Vec<Indexed> =
+        w.indexed.iter().filter(|i| !batching.operand.contains(&i.dim)).map(Indexed::copy).collect();
+    let first = batching.indices.iter().copied().eq(0..batching.indices.len());
+    if !first || !few || dtype.bits() != 32 || dtype.is_complex() || wanted.is_empty() {
         return None;
     }
     let op = combiner(b, s.body)?;
     let neutral = identity(op, dtype)?;
-    let row = linear(b, &w.indexed, &dims, w.n);
+    let row = linear(b, &wanted, &dims, w.n);
     let skipped = b.scalar(DType::S32, -1.0);
     let row = b.select(w.valid, row, skipped);
-    let front: Vec<usize> = w.indexed.iter().map(|i| i.dim).collect();
-    let order: Vec<usize> = front.iter().copied().chain((0..dims.len()).filter(|d| !front.contains(d))).collect();
-    let rows: u64 = front.iter().map(|&d| dims[d]).product();
+    let front: Vec<usize> = wanted.iter().map(|i| i.dim).collect();
+    let lead: Vec<usize> = batching.operand.iter().chain(&front).copied().collect();
+    let order: Vec<usize> = lead.iter().copied().chain((0..dims.len()).filter(|d| !lead.contains(d))).collect();
+    let rows = sizes(&front);
     let width = places / rows;
-    // Rows, elements of a row, updates along lanes.
-    let all = [rows, width, w.n];
-    let update = b.reshape(update, &[w.n, width]);
-    let update = b.transpose(update, &[1, 0]);
-    let (row, update) = (b.broadcast(row, &[2], &all), b.broadcast(update, &[1, 2], &all));
-    let own = b.iota(DType::S32, &all, 0);
+    // The batch, rows, elements of a row, updates: of several sequences each one's in full registers, else along lanes.
+    let lanes = u64::from(tile.1);
+    let full = batch > 1 && n.is_multiple_of(lanes * u64::from(tile.0));
+    let of_updates = if full { vec![n / lanes, lanes] } else { vec![n] };
+    let all = [&[batch, rows, width][..], &of_updates].concat();
+    let last: Vec<usize> = (3..all.len()).collect();
+    let update = b.reshape(update, &[batch, n, width]);
+    let update = b.transpose(update, &[0, 2, 1]);
+    let update = b.reshape(update, &[&[batch, width][..], &of_updates].concat());
+    let row = b.reshape(row, &[&[batch][..], &of_updates].concat());
+    let row = b.broadcast(row, &[&[0][..], &last].concat(), &all);
+    let update = b.broadcast(update, &[&[0, 2][..], &last].concat(), &all);
+    let own = b.iota(DType::S32, &all, 1);
     let hit = b.compare(Direction::Eq, own, row);
     let other = b.splat(dtype, &all, neutral);
     let hits = b.select(hit, update, other);
-    let combined = b.reduce(hits, op, neutral, &[2]);
+    let combined = b.reduce(hits, op, neutral, &last);
     let moved: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
     let combined = b.reshape(combined, &moved);
     let combined = b.transpose(combined, &inverse(&order));
