@@ -4,6 +4,7 @@
 //! Products are of the highest precision.
 
 use super::fold_batch;
+use super::many::Many;
 use super::triangular::solve_block;
 use crate::edit::Emit;
 use crate::options::PassOptions;
@@ -162,25 +163,34 @@ pub fn cholesky(b: &mut Emit, x: NodeId, lower: bool, options: &PassOptions) -> 
         a = b.transpose(a, &[0, 2, 1]);
         a = conjugate(b, a);
     }
-    let blocks = Blocks::of(wide, dims[1], options);
-    a = extended(b, a, blocks.rows());
-    let mut factor = match blocks.count {
-        0 => a,
-        1 => factor_block(b, a, &blocks)?,
-        2..=UNROLLED => written_out(b, a, &blocks)?,
-        _ => by_blocks(b, a, &blocks)?,
+    let mut factor = match Many::of(wide, dims[1], dims[0], options) {
+        Some(many) => many.cholesky(b, a),
+        None => in_blocks(b, a, options)?,
     };
-    if blocks.rows() > dims[1] {
-        factor = b.slice_dim(factor, 1, 0, dims[1], 1);
-        factor = b.slice_dim(factor, 2, 0, dims[1], 1);
-    }
-    factor = checked(b, factor);
     if !lower {
         factor = b.transpose(factor, &[0, 2, 1]);
         factor = conjugate(b, factor);
     }
     let factor = b.convert(factor, dtype);
     Ok(b.reshape(factor, &given))
+}
+
+/// The lower factors of `[B, n, n]`, block by block.
+fn in_blocks(b: &mut Emit, a: NodeId, options: &PassOptions) -> Result<NodeId, CompileError> {
+    let n = b.dims(a)[1];
+    let blocks = Blocks::of(b.dtype(a), n, options);
+    let a = extended(b, a, blocks.rows());
+    let mut factor = match blocks.count {
+        0 => a,
+        1 => factor_block(b, a, &blocks)?,
+        2..=UNROLLED => written_out(b, a, &blocks)?,
+        _ => by_blocks(b, a, &blocks)?,
+    };
+    if blocks.rows() > n {
+        factor = b.slice_dim(factor, 1, 0, n, 1);
+        factor = b.slice_dim(factor, 2, 0, n, 1);
+    }
+    Ok(checked(b, factor))
 }
 
 /// A block of every matrix `[B, rows, columns]`: from the first row and column on, so many.

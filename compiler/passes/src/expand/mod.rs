@@ -12,6 +12,7 @@ mod keys;
 mod known;
 pub(crate) mod library;
 mod linear;
+mod many;
 mod packed;
 mod random;
 mod runs;

@@ -6,6 +6,7 @@
 //! diagonal block (f32; a kernel inverts all of them at once) or solved row by row.
 
 use super::linear::{Blocks, UNROLLED, conjugate, extended, part, places, product};
+use super::many::Many;
 use super::{fold_batch, known};
 use crate::edit::Emit;
 use crate::options::PassOptions;
@@ -15,6 +16,9 @@ use systole_isa::DType;
 
 /// Unknowns up to which a system is small.
 const SMALL: u64 = 8;
+
+/// Right sides, for every unknown, up to which many systems are solved by substitution: products with inverses take more of them at once.
+const COLUMNS: u64 = 4;
 
 /// How a triangular system is posed.
 #[derive(Clone, Copy)]
@@ -44,9 +48,12 @@ pub fn triangular_solve(
     if !t.left {
         y = b.transpose(y, &[0, 2, 1]);
     }
-    let n = b.dims(a)[1];
+    let (batch, n, columns) = (b.dims(a)[0], b.dims(a)[1], b.dims(y)[2]);
+    let many = Many::of(wide, n, batch, options).filter(|_| columns <= COLUMNS * n);
     let mut x = if wide == DType::F32 && (1..=SMALL).contains(&n) {
         small(b, a, y, t.lower, turned)
+    } else if let Some(many) = many {
+        many.solve(b, (a, turned), y, t.lower)
     } else {
         let a = if t.transpose == TriangularTranspose::Adjoint { conjugate(b, a) } else { a };
         large(b, (a, turned), y, t.lower, options)?
