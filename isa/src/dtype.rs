@@ -14,7 +14,7 @@ pub enum DType {
     Pred, S4, S8, S16, S32, S64, U4, U8, U16, U32, U64,
     F8E4M3FN, F8E5M2, F8E4M3, F8E4M3B11FNUZ, F8E4M3FNUZ, F8E5M2FNUZ, F8E3M4,
     BF16, F16, F32, F64, C64, C128,
-    F8E8M0FNU, S2, U2,
+    F8E8M0FNU, S2, U2, F4E2M1FN,
 }
 
 /// The numeric family of an element type.
@@ -30,7 +30,7 @@ pub enum DTypeClass {
 
 /// Every element type with its HLO name, its size in bits as the host sees it, and its family.
 #[rustfmt::skip]
-const TYPES: [(DType, &str, u32, DTypeClass); 27] = {
+const TYPES: [(DType, &str, u32, DTypeClass); 28] = {
     use {DType::*, DTypeClass::*};
     [
         (DType::Pred, "pred", 8, DTypeClass::Pred),
@@ -43,6 +43,7 @@ const TYPES: [(DType, &str, u32, DTypeClass); 27] = {
         (C64, "c64", 64, Complex), (C128, "c128", 128, Complex),
         (F8E8M0FNU, "f8e8m0fnu", 8, Float),
         (S2, "s2", 2, Signed), (U2, "u2", 2, Unsigned),
+        (F4E2M1FN, "f4e2m1fn", 4, Float),
     ]
 };
 
@@ -105,9 +106,9 @@ impl DType {
         }
     }
 
-    /// An 8-bit float.
-    pub fn is_f8(self) -> bool {
-        self.is_float() && self.bits() == 8
+    /// A float that a byte holds: of 8 bits or of fewer. Each has its format in [`crate::float::F8`].
+    pub fn is_byte_float(self) -> bool {
+        self.is_float() && self.bits() <= 8
     }
 
     /// The type of a complex type's parts; other types are their own.

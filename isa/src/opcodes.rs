@@ -266,9 +266,9 @@ opcodes! {
         55 VUnpackF16 "v.unpack.f16" Valu ValuWiden None [d:Vd, a:Vu];
         /// d = f32 value of the bf16 bits in a's low half.
         56 VUnpackBf16 "v.unpack.bf16" Valu ValuWiden None [d:Vd, a:Vu];
-        /// d = f32 a rounded to an 8-bit float's bits in the low byte.
+        /// d = f32 a rounded to bits of a float format of a byte, in the low byte.
         57 VPackF8 "v.pack.f8" Valu Valu None [d:Vd, a:Vu, f:F8];
-        /// d = f32 value of the 8-bit float in a's low byte.
+        /// d = f32 value of the float in a's low byte.
         58 VUnpackF8 "v.unpack.f8" Valu Valu None [d:Vd, a:Vu, f:F8];
     }
 

@@ -59,7 +59,7 @@ fn kinds(page: &mut String) {
     }
     page.push_str("\nNumbers of matrix-unit formats: ");
     let formats: Vec<String> = MxuFormat::ALL.iter().enumerate().map(|(i, f)| format!("{i} {}", f.name())).collect();
-    let _ = write!(page, "{}.\nNumbers of 8-bit float formats: ", formats.join(", "));
+    let _ = write!(page, "{}.\nNumbers of float formats of a byte: ", formats.join(", "));
     let floats: Vec<String> = F8::ALL.iter().enumerate().map(|(i, f)| format!("{i} {}", f.name())).collect();
     let _ = writeln!(page, "{}.", floats.join(", "));
 }

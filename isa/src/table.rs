@@ -28,7 +28,7 @@ pub enum Kind {
     Mxu, Xlu,
     /// Matrix-unit operand format, see [`MxuFormat`] (4 bits).
     Fmt,
-    /// 8-bit float format, see [`crate::float::F8`] (4 bits).
+    /// Float format of at most 8 bits, see [`crate::float::F8`] (4 bits).
     F8,
 }
 

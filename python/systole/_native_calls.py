@@ -25,7 +25,8 @@ DTYPES: dict[int, np.dtype] = {
         10: np.float16, 11: np.float32, 12: np.float64, 13: ml_dtypes.bfloat16, 14: np.complex64, 15: np.complex128,
         16: ml_dtypes.float8_e5m2, 17: ml_dtypes.float8_e4m3fn, 18: ml_dtypes.float8_e4m3b11fnuz,
         19: ml_dtypes.float8_e5m2fnuz, 20: ml_dtypes.float8_e4m3fnuz, 21: ml_dtypes.int4, 22: ml_dtypes.uint4,
-        26: ml_dtypes.float8_e4m3, 27: ml_dtypes.float8_e3m4, 28: ml_dtypes.float8_e8m0fnu,
+        24: ml_dtypes.int2, 25: ml_dtypes.uint2,
+        26: ml_dtypes.float8_e4m3, 27: ml_dtypes.float8_e3m4, 28: ml_dtypes.float8_e8m0fnu, 29: ml_dtypes.float4_e2m1fn,
     }.items()
 }
 NUMBERS = {t: n for n, t in DTYPES.items()}

@@ -56,7 +56,7 @@ fn widest(a: &Facts, b: &Facts) -> Facts {
 }
 
 fn pair(g: &mut Gen) -> Option<(usize, usize)> {
-    let x = g.find(|i: &Instr| !i.dtype().is_f8())?;
+    let x = g.find(|i: &Instr| !i.dtype().is_byte_float())?;
     let (t, dims) = (g.dtype(x), g.dims(x));
     Some((x, g.like(t, &dims)))
 }

@@ -335,6 +335,7 @@ pub fn convert(g: &mut Gen, op: &str) -> Option<usize> {
         DType::U64,
         DType::F8E5M2,
         DType::F8E4M3FN,
+        DType::F4E2M1FN,
         DType::C64,
         DType::S16,
     ]);
@@ -362,7 +363,7 @@ pub fn bitcast(g: &mut Gen, op: &str) -> Option<usize> {
         x = g.push((t, &dims), "add", &[x, zeros], "", f)?;
     }
     let to: &[DType] = match t.bits() {
-        4 => &[DType::S4, DType::U4],
+        4 => &[DType::S4, DType::U4, DType::F4E2M1FN],
         8 => &[DType::S8, DType::U8],
         16 => &[DType::S16, DType::U16],
         32 => &[DType::S32, DType::U32, DType::U16, DType::S8],
@@ -378,7 +379,7 @@ pub fn bitcast(g: &mut Gen, op: &str) -> Option<usize> {
 
 /// Values of a narrower format.
 pub fn reduce_precision(g: &mut Gen, op: &str) -> Option<usize> {
-    let x = g.find(|i| real_float(i) && !i.dtype().is_f8())?;
+    let x = g.find(|i| real_float(i) && !i.dtype().is_byte_float())?;
     let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
     let (e, m) = g.random.pick(&[(8u32, 7u32), (5, 10), (5, 4), (8, 10), (6, 3)]);
     let error = f.error + f.bound * f64::powi(2.0, -(m as i32));

@@ -231,7 +231,7 @@ pub fn gather(g: &mut Gen, op: &str) -> Option<usize> {
 pub fn scatter(g: &mut Gen, op: &str) -> Option<usize> {
     let x = g.find(|i| !i.dims().is_empty() && (i.exact() || matches!(i.dtype(), DType::F32 | DType::F64)))?;
     let (t, dims, f) = (g.dtype(x), g.dims(x), g.facts(x));
-    if t.is_complex() || t.is_f8() {
+    if t.is_complex() || t.is_byte_float() {
         return None;
     }
     let d = g.random.below(dims.len() as u64) as usize;

@@ -182,7 +182,7 @@ pub fn dot(g: &mut Gen, op: &str) -> Option<usize> {
         }
         g.parameter(t, &dims)
     } else {
-        g.find(|i| i.dims().len() >= 2 && i.dtype() != DType::Pred && !i.dtype().is_f8())?
+        g.find(|i| i.dims().len() >= 2 && i.dtype() != DType::Pred && !i.dtype().is_byte_float())?
     };
     let (t, from) = (g.dtype(x), g.dims(x));
     if matches!(t, DType::S4 | DType::U4) {

@@ -234,6 +234,7 @@ fn cap(t: DType) -> f64 {
     match t.real() {
         DType::F32 | DType::F64 | DType::BF16 => 1e5,
         DType::F16 => 1e3,
+        DType::F4E2M1FN => 4.0,
         t if t.is_float() => 48.0,
         _ => f64::INFINITY,
     }
@@ -247,7 +248,7 @@ pub fn epsilon(t: DType) -> f64 {
         DType::F32 => 1e-6,
         DType::F16 => 2e-3,
         DType::BF16 => 1.6e-2,
-        DType::F8E5M2 => 0.5,
+        DType::F8E5M2 | DType::F4E2M1FN => 0.5,
         t if t.is_float() => 0.3,
         _ => 0.0,
     }
@@ -262,6 +263,7 @@ fn significand(t: DType) -> i32 {
         DType::F16 => 11,
         DType::BF16 => 8,
         DType::F8E5M2 => 3,
+        DType::F4E2M1FN => 2,
         t if t.is_float() => 4,
         _ => 64,
     }

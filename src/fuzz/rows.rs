@@ -83,6 +83,7 @@ const TYPES: &[DType] = &[
     DType::U4,
     DType::F8E5M2,
     DType::F8E4M3FN,
+    DType::F4E2M1FN,
 ];
 
 const SIZES: &[u64] = &[1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 24, 32, 33];
@@ -143,7 +144,7 @@ impl Gen {
     /// A new parameter with random elements.
     pub fn parameter(&mut self, t: DType, dims: &[u64]) -> usize {
         let exact = !self.random.once_in(3);
-        let whole = t.is_f8();
+        let whole = t.is_byte_float();
         let elements: u64 = dims.iter().product();
         let number = |g: &mut Gen| match (exact, whole) {
             (true, true) => g.random.range(-4, 4) as f64,

@@ -107,7 +107,7 @@ fn integers_wrap_and_divide_by_zero() {
 
 #[test]
 fn conversions_saturate_and_wrap() {
-    use DType::{BF16, F8E4M3FN, F8E5M2, F16, F32, Pred, S8, S32, U8};
+    use DType::{BF16, F4E2M1FN, F8E4M3FN, F8E5M2, F16, F32, Pred, S8, S32, U8};
     elementwise("convert", F32, S8, &[&[300.0, -300.0, 1.9, -1.9, NAN]], &[127.0, -128.0, 1.0, -1.0, 0.0]);
     elementwise("convert", F32, U8, &[&[-3.0, 255.9, INF]], &[0.0, 255.0, 255.0]);
     elementwise("convert", S32, S8, &[&[300.0, 128.0]], &[44.0, -128.0]);
@@ -117,6 +117,7 @@ fn conversions_saturate_and_wrap() {
     elementwise("convert", F32, F16, &[&[65519.0, 65520.0]], &[65504.0, INF]);
     elementwise("convert", F32, F8E4M3FN, &[&[448.0, 464.0, 465.0, 0.0029296875]], &[448.0, 448.0, NAN, 0.00390625]);
     elementwise("convert", F32, F8E5M2, &[&[61439.0, 61440.0]], &[57344.0, INF]);
+    elementwise("convert", F32, F4E2M1FN, &[&[0.25, 0.26, 5.0, -9.0, INF, NAN]], &[0.0, 0.5, 4.0, -6.0, 6.0, -0.0]);
 }
 
 #[test]

@@ -260,12 +260,8 @@ impl<'a> Decoder<'a, '_> {
                 FloatKind::F8E4M3B11FNUZ => DType::F8E4M3B11FNUZ,
                 FloatKind::F8E3M4 => DType::F8E3M4,
                 FloatKind::F8E8M0FNU => DType::F8E8M0FNU,
-                FloatKind::F80
-                | FloatKind::F128
-                | FloatKind::TF32
-                | FloatKind::F4E2M1FN
-                | FloatKind::F6E2M3FN
-                | FloatKind::F6E3M2FN => {
+                FloatKind::F4E2M1FN => DType::F4E2M1FN,
+                FloatKind::F80 | FloatKind::F128 | FloatKind::TF32 | FloatKind::F6E2M3FN | FloatKind::F6E3M2FN => {
                     return Err(Error::new(format!("floats of {} bits", k.bits())));
                 }
             })),
@@ -321,7 +317,7 @@ fn signed(bytes: &[u8]) -> i64 {
 }
 
 /// The value of a float's bits.
-#[allow(clippy::wildcard_enum_match_arm, reason = "of all others, eight bits wide floats have values")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "of all others, floats that a byte holds have values")]
 pub fn float(t: DType, bits: u64) -> Option<f64> {
     Some(match t {
         DType::F64 => f64::from_bits(bits),

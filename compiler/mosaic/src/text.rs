@@ -24,6 +24,7 @@ pub fn element(name: &str) -> Option<Element> {
         "f8E5M2FNUZ" => DType::F8E5M2FNUZ,
         "f8E3M4" => DType::F8E3M4,
         "f8E8M0FNU" => DType::F8E8M0FNU,
+        "f4E2M1FN" => DType::F4E2M1FN,
         _ => return DType::from_name(name).filter(|t| t.is_float()).map(Element::Number),
     }))
 }
@@ -36,7 +37,7 @@ pub fn element_name(e: Element) -> String {
         Element::Semaphore => "!tpu.semaphore".into(),
         Element::Number(DType::Pred) => "i1".into(),
         Element::Number(t) if t.is_integer() => format!("i{}", t.bits()),
-        Element::Number(t) if t.is_f8() => format!("f8{}", t.name()[2..].to_uppercase()),
+        Element::Number(t) if t.is_byte_float() => format!("f{}{}", t.bits(), t.name()[2..].to_uppercase()),
         Element::Number(t) => t.name().into(),
     }
 }

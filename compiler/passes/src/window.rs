@@ -1,5 +1,5 @@
 //! `reduce-window`: padding and base dilation of windowed reductions become an explicit `pad` with what changes nothing;
-//! sums and products of 16-bit and 8-bit floats over large windows are taken in f32; running reductions, and long windows by any computation, are
+//! sums and products of floats of 16 bits and of a byte over large windows are taken in f32; running reductions, and long windows by any computation, are
 //! made of fewer steps.
 
 pub mod pools;

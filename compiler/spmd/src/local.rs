@@ -430,7 +430,7 @@ fn in_order(w: &Work<'_>, dims: &[usize]) -> Vec<Axis> {
 fn neutral(op: Binary, dtype: DType) -> Option<Vec<u8>> {
     let (low, high) = match dtype.class() {
         DTypeClass::Pred => (vec![0], vec![1]),
-        DTypeClass::Float if !dtype.is_f8() => {
+        DTypeClass::Float if !dtype.is_byte_float() => {
             (element_bytes(dtype, f64::NEG_INFINITY), element_bytes(dtype, f64::INFINITY))
         }
         DTypeClass::Signed | DTypeClass::Unsigned => {

@@ -33,6 +33,7 @@ const TYPES: &[DType] = &[
     DType::U16,
     DType::U32,
     DType::U64,
+    DType::F4E2M1FN,
     DType::F8E4M3FN,
     DType::F8E5M2,
     DType::BF16,

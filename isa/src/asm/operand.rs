@@ -20,7 +20,9 @@ pub(crate) fn describe(kind: Kind) -> &'static str {
         Kind::Mxu => "a matrix unit (`mxu0`)",
         Kind::Xlu => "a cross-lane unit (`xlu0`)",
         Kind::Fmt => "a matrix-unit format (bf16, high, mid, low, highfinite, s8, u8, f8)",
-        Kind::F8 => "an 8-bit float format (e4m3fn, e5m2, e4m3, e4m3b11fnuz, e4m3fnuz, e5m2fnuz, e3m4)",
+        Kind::F8 => {
+            "a float format of at most 8 bits (e4m3fn, e5m2, e4m3, e4m3b11fnuz, e4m3fnuz, e5m2fnuz, e3m4, e8m0fnu, e2m1fn)"
+        }
     }
 }
 

@@ -130,7 +130,7 @@ impl ChipConfig {
     /// [`ChipConfig::peak_flops`] per cycle.
     pub fn peak_flops_per_cycle(&self, operand: DType) -> f64 {
         let formats = [(operand == DType::S8, MxuFormat::S8), (operand == DType::U8, MxuFormat::U8)];
-        let format = formats.into_iter().chain([(operand.is_f8(), MxuFormat::F8)]).find(|f| f.0);
+        let format = formats.into_iter().chain([(operand.is_byte_float(), MxuFormat::F8)]).find(|f| f.0);
         let rate = self.mxu_rows_per_cycle(format.map_or(MxuFormat::Bf16, |f| f.1));
         let m = &self.mxu;
         2.0 * rate * m.rows as f64 * m.cols as f64 * m.count as f64 * self.cores_per_device as f64

@@ -1,12 +1,12 @@
-//! The 8-bit float formats.
+//! The float formats of a byte. Codes of fewer bits are the lowest of theirs; the others are zero, and mean nothing where they are read.
 
 use crate::dtype::DType;
 
-/// An 8-bit float format, numbered as operands of kind [`crate::table::Kind::F8`] encode it.
+/// A float format of at most 8 bits, numbered as operands of kind [`crate::table::Kind::F8`] encode it.
 #[allow(missing_docs, reason = "the names are the documentation")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[rustfmt::skip]
-pub enum F8 { E4M3FN, E5M2, E4M3, E4M3B11FNUZ, E4M3FNUZ, E5M2FNUZ, E3M4, E8M0FNU }
+pub enum F8 { E4M3FN, E5M2, E4M3, E4M3B11FNUZ, E4M3FNUZ, E5M2FNUZ, E3M4, E8M0FNU, E2M1FN }
 
 /// What the largest codes mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,8 @@ enum Specials {
     Ieee,
     /// Only the last code of each sign is special: a NaN.
     Finite,
+    /// No code is special: what is too large becomes the largest number, NaN the negative zero.
+    Numbers,
     /// The code of negative zero is the only NaN.
     FiniteNoNegativeZero,
     /// Powers of two alone: no sign, no zero, the last code is the only NaN.
@@ -23,32 +25,40 @@ enum Specials {
 
 /// A format's parameters.
 struct Format {
+    /// Bits of a code.
+    bits: u32,
     mantissa: u32,
     bias: i32,
     specials: Specials,
 }
 
 const fn format(f: F8) -> Format {
-    let (mantissa, bias, specials) = match f {
-        F8::E4M3FN => (3, 7, Specials::Finite),
-        F8::E5M2 => (2, 15, Specials::Ieee),
-        F8::E4M3 => (3, 7, Specials::Ieee),
-        F8::E4M3B11FNUZ => (3, 11, Specials::FiniteNoNegativeZero),
-        F8::E4M3FNUZ => (3, 8, Specials::FiniteNoNegativeZero),
-        F8::E5M2FNUZ => (2, 16, Specials::FiniteNoNegativeZero),
-        F8::E3M4 => (4, 3, Specials::Ieee),
-        F8::E8M0FNU => (0, 127, Specials::Scale),
+    let (bits, mantissa, bias, specials) = match f {
+        F8::E4M3FN => (8, 3, 7, Specials::Finite),
+        F8::E5M2 => (8, 2, 15, Specials::Ieee),
+        F8::E4M3 => (8, 3, 7, Specials::Ieee),
+        F8::E4M3B11FNUZ => (8, 3, 11, Specials::FiniteNoNegativeZero),
+        F8::E4M3FNUZ => (8, 3, 8, Specials::FiniteNoNegativeZero),
+        F8::E5M2FNUZ => (8, 2, 16, Specials::FiniteNoNegativeZero),
+        F8::E3M4 => (8, 4, 3, Specials::Ieee),
+        F8::E8M0FNU => (8, 0, 127, Specials::Scale),
+        F8::E2M1FN => (4, 1, 1, Specials::Numbers),
     };
-    Format { mantissa, bias, specials }
+    Format { bits, mantissa, bias, specials }
 }
 
 impl Format {
+    /// The bit of the sign.
+    const fn sign(&self) -> u32 {
+        1 << (self.bits - 1)
+    }
+
     /// Largest finite code without sign.
     const fn max_code(&self) -> u32 {
         match self.specials {
             Specials::Ieee => (0x7f >> self.mantissa << self.mantissa) - 1,
-            Specials::Finite => 0x7e,
-            Specials::FiniteNoNegativeZero => 0x7f,
+            Specials::Finite => self.sign() - 2,
+            Specials::FiniteNoNegativeZero | Specials::Numbers => self.sign() - 1,
             Specials::Scale => 0xfe,
         }
     }
@@ -57,6 +67,7 @@ impl Format {
         match self.specials {
             Specials::Ieee => code & 0x7f > self.max_code() + 1,
             Specials::Finite => code & 0x7f == 0x7f,
+            Specials::Numbers => false,
             Specials::FiniteNoNegativeZero => code == 0x80,
             Specials::Scale => code == 0xff,
         }
@@ -71,8 +82,9 @@ impl Format {
                 _ => code << 23,
             };
         }
-        let sign = code >> 7 << 31;
-        let magnitude = code & 0x7f;
+        let code = code & (2 * self.sign() - 1);
+        let sign = code >> (self.bits - 1) << 31;
+        let magnitude = code & (self.sign() - 1);
         if self.is_nan(code) {
             // The sign of zero-coded NaN means nothing.
             let sign = if matches!(self.specials, Specials::FiniteNoNegativeZero) { 0 } else { sign };
@@ -109,7 +121,7 @@ impl Format {
         if self.specials == Specials::Scale {
             return Format::scale(bits);
         }
-        let sign = (bits >> 63) as u8 * 0x80;
+        let sign = (bits >> 63) as u8 * self.sign() as u8;
         let magnitude = bits & (u64::MAX >> 1);
         let exponent = (magnitude >> 52) as i32 - 1023;
         let code = if magnitude >= 0x7ff0_0000_0000_0000 {
@@ -134,6 +146,8 @@ impl Format {
                 Specials::Ieee if nan => sign | (self.max_code() + 1) as u8 | 1 << (self.mantissa - 1),
                 Specials::Ieee => sign | (self.max_code() + 1) as u8,
                 Specials::Finite => sign | 0x7f,
+                Specials::Numbers if nan => self.sign() as u8,
+                Specials::Numbers => sign | self.max_code() as u8,
                 Specials::FiniteNoNegativeZero => 0x80,
                 Specials::Scale => 0xff,
             };
@@ -164,11 +178,11 @@ static VALUES: [[u32; 256]; F8::ALL.len()] = {
 impl F8 {
     /// All formats in order of their numbers.
     #[rustfmt::skip]
-    pub const ALL: [F8; 8] = [
-        F8::E4M3FN, F8::E5M2, F8::E4M3, F8::E4M3B11FNUZ, F8::E4M3FNUZ, F8::E5M2FNUZ, F8::E3M4, F8::E8M0FNU,
+    pub const ALL: [F8; 9] = [
+        F8::E4M3FN, F8::E5M2, F8::E4M3, F8::E4M3B11FNUZ, F8::E4M3FNUZ, F8::E5M2FNUZ, F8::E3M4, F8::E8M0FNU, F8::E2M1FN,
     ];
 
-    /// The format of an element type, if it is an 8-bit float.
+    /// The format of an element type, if a byte holds its floats.
     pub fn from_dtype(dtype: DType) -> Option<F8> {
         F8::ALL.into_iter().find(|f| f.dtype() == dtype)
     }
@@ -184,12 +198,20 @@ impl F8 {
             F8::E5M2FNUZ => DType::F8E5M2FNUZ,
             F8::E3M4 => DType::F8E3M4,
             F8::E8M0FNU => DType::F8E8M0FNU,
+            F8::E2M1FN => DType::F4E2M1FN,
         }
     }
 
     /// The format's name, as in HLO (`e4m3fn` of `f8e4m3fn`).
     pub fn name(self) -> &'static str {
-        self.dtype().name().trim_start_matches("f8")
+        &self.dtype().name()[2..]
+    }
+
+    /// Bits of the exponent and of the significand's fraction.
+    pub fn fields(self) -> (u32, u32) {
+        let f = format(self);
+        let signs = u32::from(f.specials != Specials::Scale);
+        (f.bits - signs - f.mantissa, f.mantissa)
     }
 
     /// The format of that operand number.

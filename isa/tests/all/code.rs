@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use systole_isa::chip::PRESETS;
 use systole_isa::container::ContainerError;
 use systole_isa::encoding::{CodeError, Problem, layout};
+use systole_isa::float::F8;
 use systole_isa::opcodes::TABLE;
 use systole_isa::program::{Constant, DebugInfo, DebugLine, DebugOp, DebugRange, HostArray, MemoryUse};
 use systole_isa::table::{Kind, OpInfo};
@@ -135,7 +136,7 @@ fn operands_out_of_range_are_refused() {
         Inst::new(Op::MPush, &[0, 0, 1, 0]),
         Inst::new(Op::MPush, &[0, 0, 0, MxuFormat::S8 as i32]),
         Inst::new(Op::XTpop, &[0, 2]),
-        Inst::new(Op::VPackF8, &[0, 0, 8]),
+        Inst::new(Op::VPackF8, &[0, 0, F8::ALL.len() as i32]),
         Inst::new(Op::BJmp, &[-1]),
     ];
     for i in outside {

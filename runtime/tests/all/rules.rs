@@ -166,7 +166,7 @@ fn folding_changes_no_bit() {
             client.device(0).run(&exe, &[]).unwrap().outputs
         };
         for ((with, without), name) in go(true).iter().zip(&go(false)).zip(&names) {
-            if with.dtype.is_float() && !with.dtype.is_f8() {
+            if with.dtype.is_float() && !with.dtype.is_byte_float() {
                 let numbers = |a: &Array| match a.dtype {
                     DType::F64 => a.bytes.chunks_exact(8).map(|c| f64::from_le_bytes(c.try_into().unwrap())).collect(),
                     _ => a.to_f32().into_iter().map(f64::from).collect::<Vec<f64>>(),

@@ -27,7 +27,7 @@ fn load_format(dtype: DType) -> MemFormat {
         DType::S16 => MemFormat::S16,
         DType::U16 | DType::F16 => MemFormat::U16,
         DType::BF16 => MemFormat::Bf16,
-        t if t.is_f8() => MemFormat::U8,
+        t if t.is_byte_float() => MemFormat::U8,
         _ => MemFormat::W32,
     }
 }
@@ -72,7 +72,7 @@ pub fn from_memory(b: &mut KernelBuilder, dtype: DType, words: &[V]) -> Value {
         }
         DType::U4 => Value::word(dtype, b.and(v, 15)),
         DType::U2 => Value::word(dtype, b.and(v, 3)),
-        t if t.is_f8() => Value::word(dtype, unpack_f8(b, v, t)),
+        t if t.is_byte_float() => Value::word(dtype, unpack_f8(b, v, t)),
         _ => Value::words(dtype, words),
     }
 }
@@ -95,22 +95,22 @@ pub fn to_memory(b: &mut KernelBuilder, value: &Value) -> Vec<V> {
     match value.dtype {
         DType::Pred => vec![b.sel(value.m(), 1, 0)],
         DType::F16 => vec![b.v1(Op::VPackF16, value.v())],
-        t if t.is_f8() => vec![pack_f8(b, value.v(), t)],
+        t if t.is_byte_float() => vec![pack_f8(b, value.v(), t)],
         _ => value.all().to_vec(),
     }
 }
 
-/// The number of an 8-bit float format in instructions.
+/// The number of a byte's float format in instructions.
 fn f8_format(dtype: DType) -> i32 {
-    F8::from_dtype(dtype).expect("only 8-bit floats are packed so") as i32
+    F8::from_dtype(dtype).expect("only floats of a byte are packed so") as i32
 }
 
-/// The bits (low byte) of f32 lanes rounded to an 8-bit float.
+/// The bits (low byte) of f32 lanes rounded to a float of a byte.
 pub fn pack_f8(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
     b.def_v(Op::VPackF8, &[v.into(), f8_format(dtype).into()])
 }
 
-/// The f32 value of an 8-bit float's bits (low byte).
+/// The f32 value of bits of a byte's float (low byte).
 pub fn unpack_f8(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
     b.def_v(Op::VUnpackF8, &[v.into(), f8_format(dtype).into()])
 }

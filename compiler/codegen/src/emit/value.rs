@@ -9,7 +9,7 @@ use systole_isa::DType;
 /// | --- | --- |
 /// | `pred` | one mask |
 /// | `f32` | one vector |
-/// | `bf16`, `f16`, 8-bit floats | one vector, as f32 rounded to the type's precision |
+/// | `bf16`, `f16`, floats of a byte | one vector, as f32 rounded to the type's precision |
 /// | integers of at most 32 bits | one vector, sign- or zero-extended to 32 bits |
 /// | `s64`, `u64`, `f64` | two vectors: low words, high words |
 /// | `c64` | two vectors: real, imaginary |

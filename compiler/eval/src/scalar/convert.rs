@@ -61,7 +61,7 @@ fn float_to_int(to: DType, x: f64) -> i64 {
 ///
 /// Rounds to nearest even; what is then too large becomes infinity, what is too small for a normal number of the
 /// reduced format becomes zero (unless the format's own exponent is kept); NaN stays NaN.
-#[allow(clippy::wildcard_enum_match_arm, reason = "no narrower float: it keeps what f32 does")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "all other narrow floats are those of a byte")]
 pub fn reduce_precision(dtype: DType, exponent: u32, mantissa: u32, x: f64) -> f64 {
     if x.is_nan() {
         return x;
@@ -70,10 +70,7 @@ pub fn reduce_precision(dtype: DType, exponent: u32, mantissa: u32, x: f64) -> f
         DType::F64 => (11, 52),
         DType::F16 => (5, 10),
         DType::BF16 => (8, 7),
-        DType::F8E5M2 | DType::F8E5M2FNUZ => (5, 2),
-        DType::F8E3M4 => (3, 4),
-        t if t.is_f8() => (4, 3),
-        _ => (8, 23),
+        t => float::F8::from_dtype(t).map_or((8, 23), float::F8::fields),
     };
     let mut x = x;
     if mantissa < own_mantissa {

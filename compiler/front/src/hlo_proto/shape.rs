@@ -5,7 +5,7 @@ use systole_hlo::graph::{ArrayShape, Literal, Shape};
 use systole_isa::DType;
 
 /// `PrimitiveType` numbers of arrays.
-const TYPES: [(i64, DType); 27] = [
+const TYPES: [(i64, DType); 28] = [
     (1, DType::Pred),
     (26, DType::S2),
     (27, DType::U2),
@@ -28,6 +28,7 @@ const TYPES: [(i64, DType); 27] = [
     (20, DType::F8E4M3FN),
     (23, DType::F8E4M3B11FNUZ),
     (29, DType::F8E3M4),
+    (32, DType::F4E2M1FN),
     (33, DType::F8E8M0FNU),
     (24, DType::F8E5M2FNUZ),
     (25, DType::F8E4M3FNUZ),
@@ -120,7 +121,7 @@ fn data(m: &Message<'_>, dtype: DType, elements: u64) -> Read<Vec<u8>> {
         DType::U16 => plain(16),
         DType::F16 => plain(11),
         DType::BF16 => plain(13),
-        // Their fields have their types' numbers.
+        // Their fields have their types' numbers. Those of fewer bits than a byte have one each too.
         f8 @ (DType::F8E4M3FN
         | DType::F8E5M2
         | DType::F8E4M3
@@ -128,7 +129,8 @@ fn data(m: &Message<'_>, dtype: DType, elements: u64) -> Read<Vec<u8>> {
         | DType::F8E4M3FNUZ
         | DType::F8E5M2FNUZ
         | DType::F8E3M4
-        | DType::F8E8M0FNU) => plain(TYPES.iter().find(|t| t.1 == f8).map_or(0, |t| t.0 as u32)),
+        | DType::F8E8M0FNU
+        | DType::F4E2M1FN) => plain(TYPES.iter().find(|t| t.1 == f8).map_or(0, |t| t.0 as u32)),
     }
 }
 

@@ -10,13 +10,13 @@ use systole_isa::DType;
 
 /// Element types by MLIR name.
 #[rustfmt::skip]
-const ELEMENTS: [(&str, DType); 34] = [
+const ELEMENTS: [(&str, DType); 35] = [
     ("i1", DType::Pred), ("i4", DType::S4), ("i8", DType::S8), ("i16", DType::S16), ("i32", DType::S32), ("i64", DType::S64),
     ("si4", DType::S4), ("si8", DType::S8), ("si16", DType::S16), ("si32", DType::S32), ("si64", DType::S64),
     ("ui4", DType::U4), ("ui8", DType::U8), ("ui16", DType::U16), ("ui32", DType::U32), ("ui64", DType::U64),
     ("f8E4M3FN", DType::F8E4M3FN), ("f8E5M2", DType::F8E5M2), ("f8E4M3", DType::F8E4M3),
     ("f8E4M3B11FNUZ", DType::F8E4M3B11FNUZ), ("f8E4M3FNUZ", DType::F8E4M3FNUZ), ("f8E5M2FNUZ", DType::F8E5M2FNUZ),
-    ("f8E3M4", DType::F8E3M4), ("f8E8M0FNU", DType::F8E8M0FNU), ("bf16", DType::BF16), ("f16", DType::F16), ("f32", DType::F32), ("f64", DType::F64),
+    ("f8E3M4", DType::F8E3M4), ("f8E8M0FNU", DType::F8E8M0FNU), ("f4E2M1FN", DType::F4E2M1FN), ("bf16", DType::BF16), ("f16", DType::F16), ("f32", DType::F32), ("f64", DType::F64),
     ("i2", DType::S2), ("si2", DType::S2), ("ui2", DType::U2), ("index", DType::S64), ("complex<f32>", DType::C64), ("complex<f64>", DType::C128),
 ];
 

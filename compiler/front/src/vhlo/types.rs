@@ -16,9 +16,9 @@ const ELEMENTS: [(u64, &str, Option<DType>); 31] = [
     (14, "i64", Some(DType::S64)), (15, "ui4", Some(DType::U4)), (16, "ui8", Some(DType::U8)),
     (17, "ui16", Some(DType::U16)), (18, "ui32", Some(DType::U32)), (19, "ui64", Some(DType::U64)),
     (27, "f8E4M3FNUZ", Some(DType::F8E4M3FNUZ)), (28, "f8E5M2FNUZ", Some(DType::F8E5M2FNUZ)),
-    (29, "f8E4M3B11FNUZ", Some(DType::F8E4M3B11FNUZ)), (31, "i2", None), (32, "ui2", None), (33, "none", None),
+    (29, "f8E4M3B11FNUZ", Some(DType::F8E4M3B11FNUZ)), (31, "i2", Some(DType::S2)), (32, "ui2", Some(DType::U2)), (33, "none", None),
     (34, "tf32", None), (35, "f8E4M3", Some(DType::F8E4M3)), (36, "f8E3M4", Some(DType::F8E3M4)),
-    (37, "f4E2M1FN", None), (38, "f6E2M3FN", None), (39, "f6E3M2FN", None), (40, "f8E8M0FNU", Some(DType::F8E8M0FNU)),
+    (37, "f4E2M1FN", Some(DType::F4E2M1FN)), (38, "f6E2M3FN", None), (39, "f6E3M2FN", None), (40, "f8E8M0FNU", Some(DType::F8E8M0FNU)),
 ];
 
 const COMPLEX: u64 = 1;

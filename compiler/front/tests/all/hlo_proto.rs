@@ -72,6 +72,26 @@ fn a_module_reads_as_text() {
 }
 
 #[test]
+fn elements_of_few_bits_are_read_from_the_fields_of_their_types() {
+    let text = |number: i64, field: u8, bytes: &[u8]| {
+        let shape = [int(2, number), part(3, &[3]), part(5, &part(1, &[0]))].concat();
+        let literal = [part(1, &shape), part(field, bytes)].concat();
+        let body =
+            [part(1, b"main"), instruction(1, "c", "constant", &shape, &part(8, &literal)), int(5, 7), int(6, 1)];
+        to_text(&[part(1, b"m"), part(3, &body.concat()), int(6, 7)].concat()).expect("it is well formed")
+    };
+    // Floats have a byte each, integers share bytes.
+    for (number, field, bytes, words) in [
+        (32, 32, &[1, 15, 6][..], "f4e2m1fn[3]{0} constant({0.5,-6,4})"),
+        (21, 21, &[0xf8, 0x07], "s4[3]{0} constant({-8,-1,7})"),
+        (22, 22, &[0xf8, 0x07], "u4[3]{0} constant({8,15,7})"),
+    ] {
+        let text = text(number, field, bytes);
+        assert!(text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
 fn protos_are_told_from_text() {
     assert!(is_proto(&module()) && is_proto(&part(1, &module())));
     for text in ["\nHloModule m\n", "\n\n// comment\nmodule {}", "", "ENTRY e {"] {

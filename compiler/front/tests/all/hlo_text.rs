@@ -130,6 +130,7 @@ fn literals_keep_their_bits() {
         ("f32[2] constant({-inf, -0})", &[0, 0, 0x80, 0xff, 0, 0, 0, 0x80]),
         ("bf16[2,1] constant({{1.5},{-2}})", &[0xc0, 0x3f, 0, 0xc0]),
         ("f8e4m3fn[3] constant({448, -nan, 0.001953125})", &[0x7e, 0xff, 1]),
+        ("f4e2m1fn[6] constant({0.5, -6, -0, 5, 100, -inf})", &[1, 15, 8, 6, 7, 15]),
         ("s4[2] constant({-8, 7})", &[8, 7]),
         ("u64[] constant(18446744073709551615)", &[255; 8]),
         ("c64[] constant((1, inf))", &[0, 0, 0x80, 0x3f, 0, 0, 0x80, 0x7f]),

@@ -90,6 +90,14 @@ def types(x):
     return half, f8, z, bits, nibbles, x.astype(jnp.float64) + 0.1, lax.reduce_precision(x, 5, 10)
 
 
+def small_types(x):
+    fours = x.astype(jnp.float4_e2m1fn) + jnp.array([0.5, -1.5, 3, 6], jnp.float4_e2m1fn)
+    signed = x.astype(jnp.int2) + jnp.array([-2, -1, 0, 1], jnp.int2)
+    unsigned = x.astype(jnp.uint2) + jnp.array([3, 2, 1, 0], jnp.uint2)
+    eights = x.astype(jnp.float8_e3m4) + jnp.array([0.5, -1.5, 3, 15.5], jnp.float8_e3m4)
+    return fours, signed, unsigned, eights, x.astype(jnp.float8_e8m0fnu).astype(f32)
+
+
 def precision(x):
     return jnp.dot(x, x, precision=lax.Precision.HIGHEST), lax.dot(x, x, precision="BF16_BF16_F32_X3")
 
@@ -137,6 +145,7 @@ write(sorting, shape(10))
 write(linear_algebra, shape(4, 4), shape(4, 6))
 write(constants, shape(5, 8))
 write(types, shape(3, 4))
+write(small_types, shape(3, 4))
 write(precision, shape(4, 4))
 write(empty, shape(2, 3))
 write(collectives, shape(4, 4))

@@ -21,11 +21,13 @@ enum Special {
     Fn,
     /// No infinity, no negative zero; the code of negative zero is NaN.
     Fnuz,
+    /// Numbers alone: infinity is the largest, NaN negative zero.
+    Numbers,
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "no float of at most 16 bits: it has no such format")]
 fn format(dtype: DType) -> Option<Format> {
-    use Special::{Fn, Fnuz, Ieee};
+    use Special::{Fn, Fnuz, Ieee, Numbers};
     let (exponent_bits, mantissa_bits, bias, special) = match dtype {
         DType::F8E4M3FN => (4, 3, 7, Fn),
         DType::F8E5M2 => (5, 2, 15, Ieee),
@@ -34,6 +36,7 @@ fn format(dtype: DType) -> Option<Format> {
         DType::F8E4M3FNUZ => (4, 3, 8, Fnuz),
         DType::F8E5M2FNUZ => (5, 2, 16, Fnuz),
         DType::F8E3M4 => (3, 4, 3, Ieee),
+        DType::F4E2M1FN => (2, 1, 1, Numbers),
         DType::BF16 => (8, 7, 127, Ieee),
         DType::F16 => (5, 10, 15, Ieee),
         _ => return None,
@@ -48,7 +51,7 @@ impl Format {
         match self.special {
             Special::Ieee => (((1 << e) - 1) << m) - 1,
             Special::Fn => (1 << (e + m)) - 2,
-            Special::Fnuz => (1 << (e + m)) - 1,
+            Special::Fnuz | Special::Numbers => (1 << (e + m)) - 1,
         }
     }
 
@@ -63,7 +66,7 @@ impl Format {
                 sign | (((1 << self.exponent_bits) - 1) << self.mantissa_bits) | 1 << (self.mantissa_bits - 1)
             }
             Special::Fn => sign | (self.sign_bit() - 1),
-            Special::Fnuz => self.sign_bit(),
+            Special::Fnuz | Special::Numbers => self.sign_bit(),
         }
     }
 
@@ -72,6 +75,7 @@ impl Format {
         match self.special {
             Special::Ieee => sign | (((1 << self.exponent_bits) - 1) << self.mantissa_bits),
             Special::Fn | Special::Fnuz => self.nan(negative),
+            Special::Numbers => sign | self.max_code(),
         }
     }
 

@@ -60,7 +60,7 @@ pub fn plan(x: DType, y: DType, to: DType, k: u64) -> TypePlan {
 pub fn sum_type(result: DType) -> DType {
     match result {
         DType::BF16 | DType::F16 => DType::F32,
-        t if t.is_f8() => DType::F32,
+        t if t.is_byte_float() => DType::F32,
         t => t,
     }
 }

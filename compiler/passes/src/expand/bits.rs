@@ -4,7 +4,7 @@ use crate::edit::Emit;
 use crate::make::{array, unsigned};
 use systole_hlo::graph::number::max_float;
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Unary};
-use systole_isa::DType;
+use systole_isa::{DType, float::F8};
 
 /// `bitcast-convert` between widths by shifts; `None` for equal widths. Complex numbers are taken apart first.
 pub fn bitcast(b: &mut Emit, n: &Node, x: NodeId) -> Option<NodeId> {
@@ -110,7 +110,7 @@ pub fn stochastic(b: &mut Emit, n: &Node, operands: &[NodeId]) -> NodeId {
 }
 
 /// Adds the random bits below the last mantissa bit that stays, then cuts.
-#[allow(clippy::wildcard_enum_match_arm, reason = "what is left are the eight-bit formats with three bits")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "all others are floats of a byte")]
 fn stochastic_float(b: &mut Emit, x: NodeId, random: NodeId, to: DType) -> NodeId {
     let from = b.dtype(x);
     let mantissa = |t: DType| match t {
@@ -118,7 +118,7 @@ fn stochastic_float(b: &mut Emit, x: NodeId, random: NodeId, to: DType) -> NodeI
         DType::F32 => 23,
         DType::F16 => 10,
         DType::BF16 => 7,
-        _ => 3,
+        t => F8::from_dtype(t).map_or(0, |f| f.fields().1),
     };
     let cut: u32 = mantissa(from) - mantissa(to).min(mantissa(from));
     let wide = unsigned(from.bits());

@@ -144,6 +144,7 @@ pub fn turn(b: &mut Emit, x: NodeId, float: DType, back: bool) -> NodeId {
 /// The integer type of a key.
 fn integer(t: DType) -> DType {
     match t.bits() {
+        4 => DType::S4,
         8 => DType::S8,
         16 => DType::S16,
         32 => DType::S32,

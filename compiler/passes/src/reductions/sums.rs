@@ -8,7 +8,7 @@ use systole_isa::DType;
 
 /// The operation of a body that has to be computed in f32 instead of a narrower float type.
 pub fn wide_sum(b: &Emit, body: CompId, dtype: DType) -> Option<Binary> {
-    let narrow = matches!(dtype, DType::BF16 | DType::F16) || dtype.is_f8();
+    let narrow = matches!(dtype, DType::BF16 | DType::F16) || dtype.is_byte_float();
     combiner(b, body).filter(|op| narrow && matches!(op, Binary::Add | Binary::Mul))
 }
 

@@ -138,7 +138,7 @@ fn reciprocal(dtype: DType, v: f64) -> Option<(f64, bool)> {
     };
     let usual = v.is_finite() && v != 0.0 && v.abs().log2().abs() <= range;
     let inverse = if dtype == DType::F64 { 1.0 / v } else { f64::from(1.0 / v as f32) };
-    (usual && !dtype.is_f8()).then_some((inverse, exact))
+    (usual && !dtype.is_byte_float()).then_some((inverse, exact))
 }
 
 /// `x` times the reciprocal of a number; narrow floats in f32, where it is much the same as the quotient.
@@ -327,7 +327,7 @@ pub fn embeds(from: DType, to: DType) -> bool {
         (C::Float, C::Float) => match (from, to) {
             (DType::BF16, DType::F32 | DType::F64) | (DType::F16, DType::F32 | DType::F64) => true,
             (DType::F32, DType::F64) => true,
-            (f, DType::F32 | DType::F64 | DType::BF16) if f.is_f8() => true,
+            (f, DType::F32 | DType::F64 | DType::BF16) if f.is_byte_float() => true,
             _ => false,
         },
         _ => false,

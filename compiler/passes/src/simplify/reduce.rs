@@ -79,7 +79,7 @@ pub fn identity(op: Binary, dtype: DType) -> Option<f64> {
     use systole_isa::dtype::DTypeClass as C;
     let (low, high) = match dtype.class() {
         C::Pred => (0.0, 1.0),
-        C::Float if dtype.is_f8() => return None,
+        C::Float if dtype.is_byte_float() => return None,
         C::Float => (f64::NEG_INFINITY, f64::INFINITY),
         C::Signed | C::Unsigned if dtype.bits() <= 32 => {
             let (low, high) = systole_hlo::graph::number::integer_range(dtype)?;

@@ -237,7 +237,7 @@ fn transposed(l: &Literal, permutation: &[usize], dims: &[u64]) -> Literal {
 
 pub fn iota(b: &mut Emit, dim: usize, shape: &Shape) -> Option<NodeId> {
     let a = array(shape);
-    let zeros = a.dims[dim] == 1 && a.dtype != DType::Pred && !a.dtype.is_f8();
+    let zeros = a.dims[dim] == 1 && a.dtype != DType::Pred && !a.dtype.is_byte_float();
     (zeros && b.draft.fire("iota-zero")).then(|| b.splat(a.dtype, &a.dims, 0.0))
 }
 

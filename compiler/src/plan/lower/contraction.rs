@@ -503,7 +503,7 @@ fn searched(
 fn peak(t: DType) -> DType {
     match t {
         DType::S8 | DType::U8 | DType::S4 | DType::U4 | DType::S2 | DType::U2 => DType::S8,
-        t if t.is_f8() => t,
+        t if t.is_byte_float() => t,
         _ => DType::BF16,
     }
 }

@@ -297,7 +297,7 @@ fn product_type(module: &Module) -> Option<DType> {
             found = found.max(t.map(|t| {
                 if t.is_integer() {
                     DType::S8
-                } else if t.is_f8() {
+                } else if t.is_byte_float() {
                     t
                 } else {
                     DType::BF16

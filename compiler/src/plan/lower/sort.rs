@@ -54,7 +54,7 @@ impl Shape {
 fn plain(body: &Body, dtypes: &[DType]) -> bool {
     let [t] = dtypes else { return false };
     match (simple_compare(body), t.class()) {
-        (Some(Order::Total), DTypeClass::Float) => !t.is_f8(),
+        (Some(Order::Total), DTypeClass::Float) => !t.is_byte_float(),
         (Some(_), DTypeClass::Pred | DTypeClass::Signed | DTypeClass::Unsigned) => true,
         _ => false,
     }

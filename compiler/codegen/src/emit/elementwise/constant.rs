@@ -23,8 +23,8 @@ pub fn constant(b: &mut KernelBuilder, bytes: &[u8], dtype: DType) -> Value {
         DType::U16 => i32::from(half(0)),
         DType::BF16 => bf16::from_bits(half(0)).to_f32().to_bits() as i32,
         DType::F16 => f16::from_bits(half(0)).to_f32().to_bits() as i32,
-        t if t.is_f8() => {
-            let format = F8::from_dtype(t).expect("every 8-bit float has a format");
+        t if t.is_byte_float() => {
+            let format = F8::from_dtype(t).expect("every float of a byte has a format");
             format.to_f32(bytes[0]).to_bits() as i32
         }
         t => {
@@ -41,7 +41,7 @@ fn mask(b: &mut KernelBuilder, value: bool) -> M {
 }
 
 /// A constant that is exact (or acceptably rounded) in `dtype`; for complex types the imaginary part is 0.
-#[allow(clippy::wildcard_enum_match_arm, reason = "only 8-bit floats are left")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "only floats of a byte are left")]
 pub fn constant_f64(b: &mut KernelBuilder, value: f64, dtype: DType) -> Value {
     match dtype {
         DType::Pred => Value::mask(mask(b, value != 0.0)),
@@ -59,7 +59,7 @@ pub fn constant_f64(b: &mut KernelBuilder, value: f64, dtype: DType) -> Value {
         DType::F16 => Value::word(dtype, b.v_f32(f16::from_f64(value).to_f32())),
         DType::F32 => Value::word(dtype, b.v_f32(value as f32)),
         t => {
-            let format = F8::from_dtype(t).expect("only 8-bit floats are left");
+            let format = F8::from_dtype(t).expect("only floats of a byte are left");
             Value::word(t, b.v_f32(format.to_f32(format.from_f64(value))))
         }
     }

@@ -6,7 +6,7 @@ use super::{Family, constant_f64, family, float64, int64};
 use crate::emit::Value;
 use crate::emit::memory::{pack_f8, unpack_f8};
 use crate::kernel::{KernelBuilder, V};
-use systole_isa::{DType, Op};
+use systole_isa::{DType, Op, float::F8};
 
 /// Converts a value to another element type.
 ///
@@ -56,7 +56,7 @@ pub fn convert(b: &mut KernelBuilder, x: &Value, to: DType) -> Value {
         }
         (Family::Float32, Family::Int32) => Value::word(to, truncate(b, x.v(), to)),
         (Family::Float32, Family::Float32) => {
-            let widens = to == DType::F32 || from.is_f8() && matches!(to, DType::BF16 | DType::F16);
+            let widens = to == DType::F32 || from.is_byte_float() && matches!(to, DType::BF16 | DType::F16);
             Value::word(to, if widens { x.v() } else { round_to(b, x.v(), to) })
         }
         (Family::Int32 | Family::Int64, Family::Int64) => int64::from_integer(b, x, to),
@@ -125,7 +125,7 @@ pub fn to_bits(b: &mut KernelBuilder, x: &Value) -> V {
         DType::Pred => b.sel(x.m(), 1, 0),
         DType::BF16 => b.shr(x.v(), 16),
         DType::F16 => b.v1(Op::VPackF16, x.v()),
-        t if t.is_f8() => pack_f8(b, x.v(), t),
+        t if t.is_byte_float() => pack_f8(b, x.v(), t),
         _ => x.v(),
     }
 }
@@ -137,7 +137,7 @@ pub fn from_bits(b: &mut KernelBuilder, bits: V, to: DType) -> Value {
         DType::Pred => return Value::mask(b.test(Op::VNeI, bits, 0)),
         DType::BF16 => b.shl(bits, 16),
         DType::F16 => b.v1(Op::VUnpackF16, bits),
-        t if t.is_f8() => unpack_f8(b, bits, t),
+        t if t.is_byte_float() => unpack_f8(b, bits, t),
         t if t.is_integer() => narrow(b, bits, t),
         _ => bits,
     };
@@ -147,15 +147,18 @@ pub fn from_bits(b: &mut KernelBuilder, bits: V, to: DType) -> Value {
 /// Rounds to a float with `exponent` exponent bits and `mantissa` mantissa bits, still of the value's type.
 ///
 /// Ties go to even, overflow to infinity, numbers below the narrow format's normal ones to zero; NaN stays.
-#[allow(clippy::wildcard_enum_match_arm, reason = "the widest of the other types decides")]
+#[allow(
+    clippy::wildcard_enum_match_arm,
+    reason = "all other narrow floats but bf16, whose exponent is f32's, are those of a byte"
+)]
 pub fn reduce_precision(b: &mut KernelBuilder, x: &Value, exponent: u32, mantissa: u32) -> Value {
     if x.dtype == DType::F64 {
         return float64::reduce_precision(b, x, exponent, mantissa);
     }
     // Nothing is out of range for as many exponent bits as the type has.
     let own = match x.dtype {
-        DType::F16 | DType::F8E5M2 => 5,
-        _ => 8,
+        DType::F16 => 5,
+        t => F8::from_dtype(t).map_or(8, |f| f.fields().0),
     };
     let v = x.v();
     let mut r = v;

@@ -1,4 +1,4 @@
-//! f32, and the types that are held as f32: bf16, f16 and 8-bit floats.
+//! f32, and the types that are held as f32: bf16, f16 and floats of a byte.
 
 use super::{functions, refused};
 use crate::emit::Value;
@@ -14,14 +14,14 @@ pub(crate) const INF: u32 = 0x7f80_0000;
 const NAN: u32 = 0x7fc0_0000;
 
 /// Rounds an f32 result to the precision of the type it stands for.
-#[allow(clippy::wildcard_enum_match_arm, reason = "only 8-bit floats are left")]
+#[allow(clippy::wildcard_enum_match_arm, reason = "only floats of a byte are left")]
 pub fn round_to(b: &mut KernelBuilder, v: V, dtype: DType) -> V {
     match dtype {
         DType::F32 => v,
         DType::BF16 => b.v1(Op::VRndBf16, v),
         DType::F16 => b.v1(Op::VRndF16, v),
         t => {
-            debug_assert!(t.is_f8());
+            debug_assert!(t.is_byte_float());
             let bits = pack_f8(b, v, t);
             unpack_f8(b, bits, t)
         }
@@ -81,7 +81,9 @@ pub fn arithmetic(b: &mut KernelBuilder, op: Arithmetic, x: &Value, y: &Value) -
     let r = match op {
         Arithmetic::Max => return Value::word(t, b.v2(Op::VMaxF, x, y)),
         Arithmetic::Min => return Value::word(t, b.v2(Op::VMinF, x, y)),
-        Arithmetic::Rem => return Value::word(t, remainder(b, x, y)),
+        // Exact, but for the NaN that a type of numbers alone lacks.
+        Arithmetic::Rem if t != DType::F4E2M1FN => return Value::word(t, remainder(b, x, y)),
+        Arithmetic::Rem => remainder(b, x, y),
         Arithmetic::Add => b.add(x, y),
         Arithmetic::Sub => b.sub(x, y),
         Arithmetic::Mul => b.mul(x, y),

@@ -1,6 +1,6 @@
 //! Elementwise HLO operations as vector instructions, for every element type.
 //!
-//! One file for each numeric family: [`float32`] (f32, and the types held as f32: bf16, f16, 8-bit floats) with its
+//! One file for each numeric family: [`float32`] (f32, and the types held as f32: bf16, f16, floats of a byte) with its
 //! expansions in [`special32`], [`int32`] (integers of at most 32 bits), [`int64`], [`float64`] with [`special64`],
 //! [`complex`], [`pred`]; [`functions`] says what computes which function; and one for each group of operations that cross families: [`compare`] (with select and
 //! clamp), [`convert`] (with bitcast and reduce-precision), [`constant`] (with iota). [`effort`] says how much each does.

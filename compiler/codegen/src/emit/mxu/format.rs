@@ -109,8 +109,8 @@ impl Formats {
         }
         let mut f =
             Formats { passes: float_passes(l, r, spec.precision), sums: DType::F32, emulated: false, rate: bf16 };
-        if l.is_f8()
-            && r.is_f8()
+        if l.is_byte_float()
+            && r.is_byte_float()
             && let Some(rate) = rate(MxuFormat::F8)
         {
             f.passes = vec![(MxuFormat::F8, MxuFormat::F8)];

@@ -147,7 +147,7 @@ fn bitcasts_keep_bits() {
         &[DType::S16, DType::U16, DType::BF16, DType::F16],
         &[DType::S32, DType::U32, DType::F32],
         &[DType::S64, DType::U64, DType::F64, DType::C64],
-        &[DType::S4, DType::U4],
+        &[DType::S4, DType::U4, DType::F4E2M1FN],
     ];
     for group in groups {
         let mask = u128::MAX >> (128 - group[0].bits());

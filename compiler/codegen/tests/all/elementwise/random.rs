@@ -1,4 +1,4 @@
-//! Random bits, and 8-bit floats.
+//! Random bits, and floats of a byte.
 
 use super::{Elements, as_f64, eval};
 use systole_codegen::emit::Value;
@@ -41,7 +41,7 @@ fn random_blocks_are_the_published_ones() {
 }
 
 #[test]
-fn eight_bit_floats() {
+fn floats_of_a_byte() {
     let formats = [
         DType::F8E4M3FN,
         DType::F8E5M2,
@@ -50,10 +50,11 @@ fn eight_bit_floats() {
         DType::F8E4M3FNUZ,
         DType::F8E5M2FNUZ,
         DType::F8E3M4,
+        DType::F4E2M1FN,
     ];
     for t in formats {
         let f = F8::from_dtype(t).unwrap();
-        let codes = || Elements { dtype: t, bits: (0..256).collect() };
+        let codes = || Elements { dtype: t, bits: (0..1 << t.bits()).collect() };
         let wide = eval(&[codes()], |b, v| convert(b, &v[0], DType::F32));
         for (code, x) in as_f64(&wide).into_iter().enumerate() {
             let want = f.to_f32(code as u8) as f64;
@@ -61,7 +62,7 @@ fn eight_bit_floats() {
         }
         let back = eval(&[wide], |b, v| convert(b, &v[0], t));
         let sum = eval(&[codes(), codes()], |b, v| binary(b, Binary::Add, &v[0], &v[1]));
-        for code in 0..=255u8 {
+        for code in 0..=u8::MAX >> (8 - t.bits()) {
             let x = f.to_f32(code);
             if !x.is_nan() {
                 assert_eq!(back.bits[code as usize], code as u128, "{t} {code}");

@@ -77,7 +77,7 @@ fn matrix<'a>(s: &Site<'a>, target: &str, i: usize) -> Rule<(&'a ArrayShape, &'a
     let [outer @ .., m, n] = &a.dims[..] else {
         return fail("call_operands", format!("operand {i} of {target} is a matrix, not {a}"));
     };
-    ensure(a.dtype.is_float() && !a.dtype.is_f8() || a.dtype.is_complex(), "element_type", || {
+    ensure(a.dtype.is_float() && !a.dtype.is_byte_float() || a.dtype.is_complex(), "element_type", || {
         format!("{target} does not take {a}")
     })?;
     Ok((a, outer, *m, *n))

@@ -58,7 +58,7 @@ impl Lower<'_> {
                 let high = two(b, Op::SShl, Num::Reg(word), up);
                 Ok(Val::Int(two(b, Op::SSar, high, Num::Const(spare))))
             }
-            t if t.is_f8() => {
+            t if t.is_byte_float() => {
                 let low = two(b, Op::SShr, high, Num::Const(24));
                 let s = reg(b, low);
                 let bits = Elements::word(DType::U8, b.splat(s));
@@ -120,7 +120,7 @@ impl Lower<'_> {
                     let packed = b.v1(Op::VPackF16, v.v());
                     b.extract(packed)
                 }
-                (Val::Float(v), t) if t.is_f8() => {
+                (Val::Float(v), t) if t.is_byte_float() => {
                     let bits = crate::emit::elementwise::bitcast_same_width(b, &v, DType::U8);
                     b.extract(bits.v())
                 }
