@@ -214,6 +214,12 @@ impl F8 {
         (f.bits - signs - f.mantissa, f.mantissa)
     }
 
+    /// Whether the order of codes, as sign and magnitude, is the total order of what they mean: not where one code of no sign is NaN, or
+    /// where there are no signs.
+    pub fn in_order(self) -> bool {
+        matches!(format(self).specials, Specials::Ieee | Specials::Finite | Specials::Numbers)
+    }
+
     /// The format of that operand number.
     pub fn from_number(n: i32) -> Option<F8> {
         F8::ALL.get(usize::try_from(n).ok()?).copied()

@@ -9,7 +9,7 @@ use super::codes;
 use crate::edit::Emit;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, CompId, Computation, Direction, Node, NodeId, Op, Order, Shape};
-use systole_isa::DType;
+use systole_isa::{DType, float::F8};
 
 /// A sort by keys.
 pub struct Keyed {
@@ -113,8 +113,7 @@ fn keys(c: &Computation) -> Option<(Vec<Key>, Vec<Option<(usize, bool)>>)> {
             return None;
         }
         let first = if p % 2 == 0 { x } else { y };
-        let float = c.node(first).shape.as_array().is_some_and(|a| a.dtype.is_float());
-        let total = *order == Order::Total && float;
+        let total = *order == Order::Total && c.node(first).shape.as_array().is_some_and(|a| turns(a.dtype));
         let at = match keys.iter().position(|k| same(c, k.value, first)) {
             Some(at) => at,
             None => {
@@ -126,6 +125,11 @@ fn keys(c: &Computation) -> Option<(Vec<Key>, Vec<Option<(usize, bool)>>)> {
         found[id.index()] = Some((at, p % 2 == 0));
     }
     (sides[c.root.index()] == Side::Both && !keys.is_empty()).then_some((keys, found))
+}
+
+/// Whether elements are floats whose total order [`turn`] knows.
+fn turns(t: DType) -> bool {
+    t.is_float() && F8::from_dtype(t).is_none_or(F8::in_order)
 }
 
 /// The integer whose order is the total order of a float (and the other way round).
