@@ -80,6 +80,21 @@ def callbacks_with_order_and_in_batches(x):
     return jax.jit(lambda x: (io_callback(largest, number, x, ordered=True) + x, jax.vmap(row)(x)))(x)
 
 
+@program(f32(4))
+def callbacks_in_loops_for_their_effect_alone(x):
+    seen = []
+    see = lambda i, s: seen.append((int(i), float(s)))
+
+    def turn(i, x):
+        io_callback(see, None, i, x.sum(), ordered=True)
+        return x + 1
+
+    y = jax.jit(lambda x: lax.fori_loop(0, 5, turn, x))(x)
+    jax.block_until_ready(y)
+    jax.effects_barrier()
+    return y, np.array(seen, np.float32)
+
+
 @program(f32(256), f32(256))
 def a_state_given_away(x, g):
     f = jax.jit(lambda s, g: {"p": s["p"] - 0.1 * g, "m": s["m"] * 0.9 + g}, donate_argnums=0)

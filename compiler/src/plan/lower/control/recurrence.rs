@@ -22,7 +22,7 @@ use systole_codegen::emit::loops::spec::{
 use systole_codegen::kernel::Needs;
 use systole_hlo::analysis::counted::counted_loop;
 use systole_hlo::analysis::uses::uses;
-use systole_hlo::graph::{ArrayShape, Binary, CompId, Computation, Direction, NodeId, Op, Shape};
+use systole_hlo::graph::{ArrayShape, Binary, CompId, Computation, Direction, Family, Node, NodeId, Op, Shape};
 use systole_isa::{ChipConfig, DType, dtype::DTypeClass};
 
 /// Operations of a turn at most, and how often a scalar is followed to the counter.
@@ -216,7 +216,9 @@ impl<'a> Turn<'a> {
     ) -> Option<Turn<'a>> {
         let root = comp.node(comp.root);
         let first = outside.node(init);
-        if root.op != Op::Tuple || first.op != Op::Tuple {
+        // What the root does not lead to is there for its effect: the host's calls, and loops and branches around such.
+        let acts = |n: &Node| n.op.has_effect() || n.op.family() == Family::Control;
+        if root.op != Op::Tuple || first.op != Op::Tuple || comp.nodes.iter().any(acts) {
             return None;
         }
         let users = uses(comp);
