@@ -1,12 +1,14 @@
 //! Start indices of dynamic slices: one s32 scalar for each dimension.
 
+use super::vector;
 use crate::edit::Emit;
+use crate::options::Facts;
 use crate::simplify::embeds;
 use systole_hlo::graph::{Binary, NodeId, Op};
 use systole_isa::DType;
 
 /// Elements from which an array may be in HBM when it is sliced.
-const MANY: u64 = 1 << 20;
+pub const MANY: u64 = 1 << 20;
 
 /// An index array as s32, limited to `0..=max` wherever it could not be represented (negative s32 stay as they are
 /// unless `clamp`).
@@ -52,16 +54,26 @@ fn starts(b: &mut Emit, given: &[NodeId], from: &[u64], sizes: &[u64]) -> Vec<No
     out
 }
 
-pub fn dynamic_slice(b: &mut Emit, sizes: &[u64], operands: &[NodeId]) -> NodeId {
+pub fn dynamic_slice(b: &mut Emit, sizes: &[u64], operands: &[NodeId], chip: &Facts) -> NodeId {
     let from = b.dims(operands[0]).to_vec();
     let starts = starts(b, &operands[1..], &from, sizes);
+    if let (&[start], &[size]) = (&starts[..], sizes)
+        && let Some(part) = vector::slice(b, operands[0], start, size, chip)
+    {
+        return part;
+    }
     in_two_steps(b, operands[0], &starts, sizes)
 }
 
-pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId]) -> NodeId {
+pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId], chip: &Facts) -> NodeId {
     let from = b.dims(operands[0]).to_vec();
     let sizes = b.dims(operands[1]).to_vec();
     let starts = starts(b, &operands[2..], &from, &sizes);
+    if let &[start] = &starts[..]
+        && let Some(all) = vector::update(b, operands[0], operands[1], start, chip)
+    {
+        return all;
+    }
     b.dynamic_update_slice(operands[0], operands[1], &starts)
 }
 

@@ -21,6 +21,7 @@ mod select_scatter;
 mod sort;
 mod top_k;
 mod triangular;
+mod vector;
 
 use super::edit::{Emit, Rewritten};
 use super::make::array;
@@ -36,8 +37,8 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewr
         Op::BatchNormGrad { epsilon, feature } => Some(batch_norm::gradient(b, x, *epsilon, *feature)),
         Op::BitcastConvert => bits::bitcast(b, n, x[0]),
         Op::StochasticConvert => Some(bits::stochastic(b, n, x)),
-        Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x)),
-        Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x)),
+        Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x, &options.chip)),
+        Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x, &options.chip)),
         Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
         Op::Scatter(s) => Some(scatter::lower(b, s, x, options.chip.tile)?),
         Op::SelectAndScatter { window, select, scatter } => {
