@@ -10,6 +10,9 @@ use systole_runtime::{Array, Client};
 /// The name of custom calls that go to Python.
 pub const CALLBACK: &str = "systole_python_callback";
 
+/// What follows the number of a callback that is called once for all devices of a run, which give it the same.
+const ONCE: &str = "once";
+
 /// Gets the callback's number, the operands, and element types and sizes of the results.
 pub type Handler = Arc<dyn Fn(u64, &[Array], &[(DType, Vec<u64>)]) -> Result<Vec<Array>, String> + Send + Sync>;
 
@@ -23,11 +26,16 @@ pub fn set_handler(handler: Handler) {
 /// Makes the host's functions known to a client.
 pub fn register(client: &mut Client) {
     client.register(CALLBACK, |call, operands| {
-        let number = call.config.trim().parse::<u64>();
+        let (number, once) = match call.config.trim().strip_suffix(ONCE) {
+            Some(number) => (number, true),
+            None => (call.config.trim(), false),
+        };
+        let number = number.trim().parse::<u64>();
         let number = number.map_err(|_| format!("`{}` is no callback's number", call.config))?;
         let handler = HANDLER.read().unwrap_or_else(PoisonError::into_inner).clone();
         let handler = handler.ok_or("callbacks need the Python package `systole`")?;
-        handler(number, operands, call.results)
+        let make = || handler(number, operands, call.results);
+        if once { call.common.once(number, call.device, make) } else { make() }
     });
 }
 

@@ -80,6 +80,15 @@ def _checked(callback: Callable[..., Any], result_avals) -> Callable[..., Any]:
     return checked
 
 
+def _is_of_one_device(sharding: Any) -> bool:
+    """Whether JAX gives a call to one device of several, for a program of whole arrays: Python is called once."""
+    from jax._src.lib import xla_client
+
+    if isinstance(sharding, xla_client.OpSharding):
+        return sharding.type == xla_client.OpSharding.Type.MAXIMAL
+    return any(s.logical_device_ids for s in getattr(sharding, "shardings", ()))
+
+
 def _prepare_pallas(rules: dict) -> None:
     """Kernels of Pallas are written in the version that is read here; those that ask for the chip get its TPU's sizes."""
     from jax._src import tpu_custom_call
@@ -144,12 +153,13 @@ def install() -> None:
             return original(
                 ctx, callback, token, operands, operand_avals, result_avals, has_side_effect=has_side_effect, **kwargs)
         number = next(_numbers)
+        once = _is_of_one_device(kwargs.get("sharding")) and not kwargs.get("partitioned")
         _callbacks[number] = _checked(callback, result_avals)
         call = mlir.custom_call(
             CALLBACK,
             result_types=[mlir.aval_to_ir_type(ctx.module_context, a) for a in result_avals],
             operands=operands,
-            backend_config=str(number),
+            backend_config=f"{number} once" if once else str(number),
             has_side_effect=has_side_effect,
             api_version=2,
         )

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.experimental import pallas as pl
+from jax.experimental import io_callback, pallas as pl
 from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 jax.config.update("jax_default_matmul_precision", "highest")
@@ -73,6 +73,30 @@ def test_shard_map():
     f = jax.shard_map(lambda b: jax.lax.psum(b, "m"), mesh=mesh(), in_specs=P("d", "m"), out_specs=P("d", None))
     got = jax.jit(f)(put(x, "d", "m"))
     np.testing.assert_allclose(got, x.reshape(8, 4, 4).sum(1), rtol=2e-5, atol=2e-6)
+
+
+def test_python_is_called_once_for_whole_arrays_and_by_every_device_for_its_own():
+    x, seen = f32(8, 16), []
+    see = lambda s: seen.append(float(s))
+    twice = lambda a: (see(a.sum()), 2 * np.asarray(a))[1]
+
+    @jax.jit
+    def whole(x):
+        jax.debug.callback(see, x.sum())
+        y = jax.pure_callback(twice, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+        turn = lambda i, s: io_callback(lambda s: np.float32(s + 1), jax.ShapeDtypeStruct((), x.dtype), s)
+        return y, jax.lax.fori_loop(0, 3, turn, x.sum())
+
+    y, s = whole(given(x, "d", "m"))
+    jax.effects_barrier()
+    np.testing.assert_allclose(y, 2 * x)
+    np.testing.assert_allclose(s, x.sum() + 3, rtol=1e-5)
+    np.testing.assert_allclose(seen, [x.sum()] * 2, rtol=1e-5)
+    seen.clear()
+    own = lambda b: (jax.debug.callback(see, b.sum()), b)[1]
+    jax.block_until_ready(jax.jit(jax.shard_map(own, mesh=automatic(), in_specs=P("d", "m"), out_specs=P("d", "m")))(x))
+    jax.effects_barrier()
+    np.testing.assert_allclose(sorted(seen), np.sort(x.reshape(2, 4, 4, 4).sum((1, 3)).ravel()), rtol=1e-4, atol=1e-5)
 
 
 def test_what_a_kernel_says_stays_in_the_text_of_the_program():

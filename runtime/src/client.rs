@@ -1,5 +1,6 @@
 //! Clients, devices, executables: compile a program, give it inputs, run it.
 
+use crate::host::common::Common;
 use crate::host::{Answering, CustomCall, Queues, Registry};
 use crate::source::{self, Source};
 use crate::transfer::{self, Finished, Held, Inputs, Results};
@@ -483,7 +484,14 @@ impl Device {
         transfer::fits(&exe.program, 1, options.mode)?;
         let mut machine = Machine::new(Arc::clone(&exe.loaded));
         transfer::place(&exe.program, &inputs, options, &mut machine)?;
-        let mut observer = Answering { inner: observer, registry: &self.registry, queues, asked: None };
+        let mut observer = Answering {
+            inner: observer,
+            registry: &self.registry,
+            queues,
+            device: 0,
+            common: &Common::new(1),
+            asked: None,
+        };
         let others = others.into_iter().map(|o| o as &mut dyn Observer).collect();
         let result = machine.run_cores(options, &mut observer, others).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
         let results = Results::new(&exe.program, options.mode, Held::One(Box::new(machine)));

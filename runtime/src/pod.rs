@@ -1,6 +1,7 @@
 //! Running a program on all its devices.
 
 use crate::client::{Client, Executable};
+use crate::host::common::Common;
 use crate::host::{Answering, Queues};
 use crate::transfer::{self, Held, Inputs, PodFinished, Results};
 use crate::{Array, RuntimeError};
@@ -140,6 +141,7 @@ impl Client {
         }
         let cores = exe.cores() as usize;
         let lanes = pod.simulated() * cores;
+        let common = Common::new(pod.simulated());
         let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
         let mut unused: Vec<Queues> = (0..lanes).map(|_| Queues::default()).collect();
         let mut hosts: Vec<Box<dyn Observer + '_>> = Vec::new();
@@ -151,7 +153,14 @@ impl Client {
             };
             // Only the first core of a device calls the host.
             let queues = (i % cores == 0).then(|| queues.next()).flatten().unwrap_or(unused);
-            hosts.push(Box::new(Answering { inner, registry: self.registry(), queues, asked: None }));
+            hosts.push(Box::new(Answering {
+                inner,
+                registry: self.registry(),
+                queues,
+                device: i / cores,
+                common: &common,
+                asked: None,
+            }));
         }
         let run = pod
             .run(options, observer.unwrap_or(&mut silent), &mut hosts)
@@ -178,14 +187,21 @@ impl Client {
         transfer::place(&exe.program, inputs, options, &mut machine)?;
         let Attached { observer, queues, watchers } = attached;
         let (mut silent, mut nobody, mut unused) = (NoObserver, NoObserver, Queues::default());
+        let common = Common::new(1);
         let mut watchers = watchers.into_iter().map(|o| o as &mut dyn Observer);
         let inner: &mut dyn Observer = match watchers.next() {
             Some(w) => w,
             None => &mut nobody,
         };
         let queues = queues.first_mut().unwrap_or(&mut unused);
-        let mut first =
-            Answering { inner, registry: self.registry(), queues, asked: Some(observer.unwrap_or(&mut silent)) };
+        let mut first = Answering {
+            inner,
+            registry: self.registry(),
+            queues,
+            device: 0,
+            common: &common,
+            asked: Some(observer.unwrap_or(&mut silent)),
+        };
         let result =
             machine.run_cores(options, &mut first, watchers.collect()).map_err(|f| RuntimeError::Fault(Box::new(f)))?;
         let results = Results::new(&exe.program, options.mode, Held::One(Box::new(machine)));

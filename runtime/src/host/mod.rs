@@ -5,10 +5,12 @@
 //! programs are built in ([`check`]): the chip computes what they compare.
 
 pub mod check;
+pub mod common;
 pub mod console;
 pub mod library;
 
 use crate::{Array, RuntimeError};
+use common::Common;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write as _;
 use std::sync::Arc;
@@ -26,6 +28,9 @@ pub struct CustomCall<'a> {
     pub config: &'a str,
     /// Element type and sizes of each result (a tuple's arrays in order).
     pub results: &'a [(DType, Vec<u64>)],
+    /// Which of the run's devices calls, and what it has in common with the others.
+    pub device: usize,
+    pub common: &'a Common,
 }
 
 /// A host function: operands in order to results in order, or why it cannot.
@@ -94,14 +99,19 @@ impl Registry {
         }
     }
 
-    fn call(&self, call: &HostCall, operands: &[Array]) -> Result<Vec<Array>, String> {
+    fn call(
+        &self,
+        call: &HostCall,
+        operands: &[Array],
+        (device, common): (usize, &Common),
+    ) -> Result<Vec<Array>, String> {
         if check::TARGETS.contains(&call.target.as_str()) {
             check::run(&call.target, &call.config, operands)?;
             return call.results.iter().map(|r| truth(&call.target, r.layout.dtype, r.dims())).collect();
         }
         let results: Vec<(DType, Vec<u64>)> =
             call.results.iter().map(|r| (r.layout.dtype, r.dims().to_vec())).collect();
-        let request = CustomCall { target: &call.target, config: &call.config, results: &results };
+        let request = CustomCall { target: &call.target, config: &call.config, results: &results, device, common };
         let answer = match self.functions.get(&call.target) {
             Some(function) => function(&request, operands),
             None => match self.libraries.iter().find(|l| l.has(&call.target)) {
@@ -138,6 +148,9 @@ pub(crate) struct Answering<'a> {
     pub inner: &'a mut dyn Observer,
     pub registry: &'a Registry,
     pub queues: &'a mut Queues,
+    /// Which of the run's devices this is for, and what it has in common with the others.
+    pub device: usize,
+    pub common: &'a Common,
     /// Asked too whether the run goes on.
     pub asked: Option<&'a mut dyn Observer>,
 }
@@ -145,7 +158,7 @@ pub(crate) struct Answering<'a> {
 impl Answering<'_> {
     fn answer(&mut self, call: &HostCall, operands: Vec<Array>) -> Result<Vec<Array>, String> {
         match call.kind {
-            HostCallKind::Custom => self.registry.call(call, &operands),
+            HostCallKind::Custom => self.registry.call(call, &operands, (self.device, self.common)),
             HostCallKind::Infeed => {
                 let have = self.queues.infeed.len();
                 if have < call.results.len() {
