@@ -15,8 +15,9 @@
 //! several links make are composed ([`lap`]), and replayed as one if all branches in them will go where they went ([`laps`]); so are
 //! several rounds that come in the same order again ([`trail`]).
 //!
-//! Counters that need no order are counted by transition, and added up where somebody asks for them; cores of pods, which take turns,
-//! write down what they replayed until then ([`log`]).
+//! Counters that need no order are counted by transition, and added up where somebody asks for them; samples ask for few of them, which
+//! links and rounds have as rows of numbers ([`rows`]). Cores of pods, which take turns, write down what they replayed until then
+//! ([`log`]).
 //!
 //! The plain walk ([`super::run`]) remains: it runs what is watched bundle by bundle, what is seen for the first times, and
 //! pieces whose states hardly repeat or that are too short to gain; and it is what replays are tested against.
