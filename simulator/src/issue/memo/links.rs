@@ -282,7 +282,9 @@ impl Table {
                 *sum += more;
             }
             let times = pending + known;
-            stats.live_run(link.first, link.last, pending);
+            if pending > 0 {
+                stats.live_run(link.first, link.last, pending);
+            }
             stats.replayed(links.op, (link.first, link.last), times);
             for &(cause, cycles) in &stalls[t.stalls as usize..][..t.nstalls as usize] {
                 stats.replayed_stall(links.op, cause, u64::from(cycles) * times);

@@ -7,18 +7,32 @@ use super::super::code::Code;
 use super::links::Links;
 use super::table::{Details, NONE};
 use crate::stats::Collector;
+use multiversion::multiversion;
 
-/// Numbers of a row are filled up to so many, for wide vectors.
-const FILL: usize = 4;
+/// A row is filled up to a multiple of so many numbers, for loops over wide vectors without a rest.
+const FILL: usize = 32;
+
+/// The largest number of a sum of rows.
+const LARGEST: u64 = i32::MAX as u64;
+
+/// Adds the numbers of a row so many times, which fit.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn add(sum: &mut [i32], row: &[i32], times: i32) {
+    for (sum, n) in sum.iter_mut().zip(row) {
+        *sum = sum.wrapping_add(n.wrapping_mul(times));
+    }
+}
 
 /// All rows, one behind the other.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     all: Vec<i32>,
     width: usize,
-    /// The largest number of each row.
-    most: Vec<i32>,
+    /// What no number of each row is larger than.
+    most: Vec<u32>,
     sum: Sum,
+    /// For the next row.
+    scratch: Vec<i64>,
 }
 
 /// The sum of rows that is not told yet.
@@ -26,19 +40,21 @@ pub(super) struct Rows {
 struct Sum {
     of: Vec<i32>,
     /// None of its numbers is larger.
-    most: i64,
+    most: u64,
 }
 
 impl Rows {
     /// Keeps a row: its number, or none if its numbers are too large.
     fn keep(&mut self, row: &[i64]) -> u32 {
-        let most = row.iter().fold(0, |most, n| n.unsigned_abs().max(most));
-        let Ok(most) = i32::try_from(most) else { return NONE };
+        let most = row.iter().fold(0, |most, n| n.unsigned_abs() | most);
+        if most > LARGEST {
+            return NONE;
+        }
         let (begin, number) = (self.all.len(), self.most.len());
         self.width = row.len().next_multiple_of(FILL);
         self.all.extend(row.iter().map(|n| *n as i32));
         self.all.resize(begin + self.width, 0);
-        self.most.push(most);
+        self.most.push(most as u32);
         number as u32
     }
 
@@ -48,25 +64,19 @@ impl Rows {
 
     /// Adds a row to the sum so many times, which is told before its numbers become too large.
     fn add(&mut self, number: u32, times: u64, stats: &mut Collector) {
-        let more = u64::from(self.most[number as usize].unsigned_abs()).saturating_mul(times);
-        let more = i64::try_from(more).unwrap_or(i64::MAX);
-        if self.sum.most.saturating_add(more) > i64::from(i32::MAX) {
+        let more = u64::from(self.most[number as usize]).saturating_mul(times);
+        if self.sum.most.saturating_add(more) > LARGEST {
             self.tell(stats);
         }
         let row = &self.all[number as usize * self.width..][..self.width];
-        if more > i64::from(i32::MAX) {
+        if more > LARGEST {
             return stats.add_row(row, times);
         }
         self.sum.most += more;
         if self.sum.of.len() != row.len() {
             self.sum.of.resize(row.len(), 0);
         }
-        // It fits: no number is larger than `most`.
-        let sum = self.sum.of.iter_mut().zip(row);
-        match times {
-            1 => sum.for_each(|(s, n)| *s = s.wrapping_add(*n)),
-            _ => sum.for_each(|(s, n)| *s = s.wrapping_add(n.wrapping_mul(times as i32))),
-        }
+        add(&mut self.sum.of, row, times as i32);
     }
 
     /// Adds the sum to what samples tell of.
@@ -141,13 +151,15 @@ impl Links {
         if self.all[at as usize].row == NONE {
             let row = self.make(at, details, stats, code);
             self.all[at as usize].row = self.rows.keep(&row);
+            self.rows.scratch = row;
         }
         self.all[at as usize].row
     }
 
     /// What a replay of a link adds.
-    fn make(&self, at: u32, details: &Details, stats: &Collector, code: &Code) -> Vec<i64> {
-        let link = &self.all[at as usize];
-        stats.row((link.first, link.last), code, |ahead| details.put_ahead(link.id, 1, ahead))
+    fn make(&mut self, at: u32, details: &Details, stats: &Collector, code: &Code) -> Vec<i64> {
+        let (link, mut row) = (&self.all[at as usize], std::mem::take(&mut self.rows.scratch));
+        stats.row((link.first, link.last), code, &mut row, |ahead| details.put_ahead(link.id, 1, ahead));
+        row
     }
 }

@@ -108,13 +108,13 @@ impl Collector {
     }
 
     /// The row of numbers of what one replay of bundles `first..=last` adds for samples: of [`SlotTotals::sums`], then what `put`
-    /// puts into [`Collector::ahead`]; none where no samples are taken.
-    pub fn row(&self, (first, last): (u32, u32), code: &Code, put: impl FnOnce(&mut Ahead<'_>)) -> Vec<i64> {
-        let Some(live) = &self.live else { return Vec::new() };
-        let mut row: Vec<i64> = live.of_run(first, last).map(i64::from).collect();
+    /// puts into [`Collector::ahead`], in place of others; none where no samples are taken.
+    pub fn row(&self, (first, last): (u32, u32), code: &Code, row: &mut Vec<i64>, put: impl FnOnce(&mut Ahead<'_>)) {
+        row.clear();
+        let Some(live) = &self.live else { return };
+        row.extend(live.of_run(first, last).map(i64::from));
         row.resize(2 * SLOT_UNITS + live.ahead.len(), 0);
         put(&mut Ahead { of: &mut row[2 * SLOT_UNITS..], code });
-        row
     }
 
     /// Adds a row of [`Collector::row`], with whatever fills it up, so many times.
