@@ -94,7 +94,10 @@ pub const PASSES: &[Pass] = &[
     Pass {
         name: "expand",
         summary: "large operations as core ones",
-        run: |m, d, o| rewrite(m, d, &mut |b, n, x| expand::rule(b, n, x, o)),
+        run: |m, d, o| {
+            let entry = m.entry.index();
+            rewrite(m, d, &mut |b, n, x| expand::rule(b, n, x, (o, b.place().0 == entry)))
+        },
     },
     // Once expansions have made their loops, before anything looks at what these carry.
     Pass { name: "loops-again", summary: "the same of loops that expansions made", run: |m, d, _| loops::run(m, d) },

@@ -1,6 +1,6 @@
 //! Start indices of dynamic slices: one s32 scalar for each dimension.
 
-use super::vector;
+use super::within;
 use crate::edit::Emit;
 use crate::options::Facts;
 use crate::simplify::embeds;
@@ -54,24 +54,20 @@ fn starts(b: &mut Emit, given: &[NodeId], from: &[u64], sizes: &[u64]) -> Vec<No
     out
 }
 
-pub fn dynamic_slice(b: &mut Emit, sizes: &[u64], operands: &[NodeId], chip: &Facts) -> NodeId {
+pub fn dynamic_slice(b: &mut Emit, sizes: &[u64], operands: &[NodeId], chip: (&Facts, bool)) -> NodeId {
     let from = b.dims(operands[0]).to_vec();
     let starts = starts(b, &operands[1..], &from, sizes);
-    if let (&[start], &[size]) = (&starts[..], sizes)
-        && let Some(part) = vector::slice(b, operands[0], start, size, chip)
-    {
+    if let Some(part) = within::slice(b, operands[0], &starts, sizes, chip) {
         return part;
     }
     in_two_steps(b, operands[0], &starts, sizes)
 }
 
-pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId], chip: &Facts) -> NodeId {
+pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId], chip: (&Facts, bool)) -> NodeId {
     let from = b.dims(operands[0]).to_vec();
     let sizes = b.dims(operands[1]).to_vec();
     let starts = starts(b, &operands[2..], &from, &sizes);
-    if let &[start] = &starts[..]
-        && let Some(all) = vector::update(b, operands[0], operands[1], start, chip)
-    {
+    if let Some(all) = within::update(b, operands[0], operands[1], &starts, chip) {
         return all;
     }
     b.dynamic_update_slice(operands[0], operands[1], &starts)

@@ -21,24 +21,24 @@ mod select_scatter;
 mod sort;
 mod top_k;
 mod triangular;
-mod vector;
+mod within;
 
 use super::edit::{Emit, Rewritten};
 use super::make::array;
 use crate::options::PassOptions;
 use systole_hlo::graph::{Node, NodeId, Op};
 
-/// Expands one operation.
+/// Expands one operation; `once`: of the entry computation, which runs once.
 #[allow(clippy::wildcard_enum_match_arm, reason = "core operations stay; the type of the passes' result has no others")]
-pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], options: &PassOptions) -> Rewritten {
+pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], (options, once): (&PassOptions, bool)) -> Rewritten {
     Ok(match &n.op {
         Op::BatchNormTraining { epsilon, feature } => Some(batch_norm::training(b, x, *epsilon, *feature)),
         Op::BatchNormInference { epsilon, feature } => Some(batch_norm::inference(b, x, *epsilon, *feature)),
         Op::BatchNormGrad { epsilon, feature } => Some(batch_norm::gradient(b, x, *epsilon, *feature)),
         Op::BitcastConvert => bits::bitcast(b, n, x[0]),
         Op::StochasticConvert => Some(bits::stochastic(b, n, x)),
-        Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x, &options.chip)),
-        Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x, &options.chip)),
+        Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x, (&options.chip, once))),
+        Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x, (&options.chip, once))),
         Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
         Op::Scatter(s) => Some(scatter::lower(b, s, x, options.chip.tile)?),
         Op::SelectAndScatter { window, select, scatter } => {
