@@ -131,6 +131,8 @@ enum Long {
 /// product of one long operand.
 const SMALL: u64 = 16;
 const NARROW: u64 = 4;
+/// The same of one whose contracted dimensions are not its last ones.
+const SHORT: u64 = 8;
 /// Registers' lanes that a long operand has rows for at least.
 const LONG: u64 = 32;
 
@@ -143,7 +145,11 @@ fn long_beside_small(b: &Emit, p: &Parts, k: u64, (m, n): (u64, u64)) -> Option<
         return (m.max(n).max(k) <= SMALL).then_some(Long::Batch);
     }
     let (small, long) = if m < n { (m, n) } else { (n, m) };
-    let fits = batch == 1 && k <= NARROW && small <= NARROW && long >= lanes * LONG;
+    let (of, free) = if m < n { (p.y, &p.y_free) } else { (p.x, &p.x_free) };
+    // What lies behind the contracted dimensions would stand beside them, as rows of few elements.
+    let last = b.rank(of).checked_sub(1)?;
+    let most = if free.contains(&last) { SHORT } else { NARROW };
+    let fits = batch == 1 && k <= most && small <= most && long >= lanes * LONG;
     fits.then_some(if m < n { Long::Y } else { Long::X })
 }
 

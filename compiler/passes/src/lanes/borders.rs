@@ -71,8 +71,10 @@ pub(super) fn keep_worthy(
                     continue;
                 }
                 let merges = |p: &Vec<usize>| merged_sizes(comp, node, p).filter(|_| node.operands[0] == *o);
-                if let Some(whole) = orders[o.index()].as_ref().and_then(merges) {
-                    border[find(parents, o.index())] += crossing_of(&whole);
+                if let Some((whole, beside)) = orders[o.index()].as_ref().and_then(merges) {
+                    // Rows that do not follow each other yet are read and written once more.
+                    let moved = |a: &ArrayShape| bytes(a, &permuted(&a.dims, &best(a, tile)), tile) * 2;
+                    border[find(parents, o.index())] += crossing_of(&whole) + if beside { 0 } else { moved(&whole) };
                     continue;
                 }
                 let takes = takes || orders[o.index()].as_ref().is_some_and(|p| channels::is_right(node, *o, p));
@@ -155,12 +157,15 @@ fn put_together(comp: &Computation, n: &Node, operand: NodeId, p: &[usize], tile
 }
 
 /// What a reshape that puts the last dimensions of its operand together makes, with those before as they were, where the operand lies
-/// in the order `p` and the dimensions are together there.
-fn merged_sizes(comp: &Computation, n: &Node, p: &[usize]) -> Option<ArrayShape> {
+/// in the order `p` with none of the dimensions along lanes; and whether they follow each other there, above others.
+fn merged_sizes(comp: &Computation, n: &Node, p: &[usize]) -> Option<(ArrayShape, bool)> {
     let to = n.shape.as_array().filter(|_| n.op == Op::Reshape)?;
     let from = comp.node(n.operands[0]).shape.as_array()?;
     let (lead, sizes) = merged(&from.dims, &to.dims)?;
     let lies = &inverse(p)[lead..];
-    let together = lies.windows(2).all(|w| w[1] == w[0] + 1) && lies.last().is_some_and(|l| l + 2 < p.len());
-    together.then(|| Shape::array(to.dtype, &sizes).as_array().cloned())?
+    let follow = lies.windows(2).all(|w| w[1] == w[0] + 1);
+    let outside = lies.iter().all(|l| l + 1 < p.len());
+    let above = lies.iter().all(|l| l + 2 < p.len());
+    let fits = outside && (above || !follow);
+    fits.then(|| Shape::array(to.dtype, &sizes).as_array().cloned().map(|a| (a, follow)))?
 }

@@ -7,6 +7,7 @@
 
 use super::super::edit::{Draft, Emit, rewrite};
 use super::super::make::{array, whole};
+use super::groups;
 use std::collections::BTreeSet;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Module, Node, NodeId, Op, Shape};
@@ -55,7 +56,7 @@ impl Joined {
 
     /// The array that `x` is a reshape of, if it lies joined and that takes much less memory.
     #[allow(clippy::wildcard_enum_match_arm, reason = "only what comes from outside lies as it is given")]
-    fn source(&self, b: &Emit, x: NodeId) -> Option<(NodeId, Vec<u64>)> {
+    pub(super) fn source(&self, b: &Emit, x: NodeId) -> Option<(NodeId, Vec<u64>)> {
         if *b.op(x) != Op::Reshape {
             return None;
         }
@@ -98,6 +99,7 @@ fn on_joined(b: &mut Emit, n: &Node, operands: &[NodeId], lies: &Joined) -> Opti
     }
     match &n.op {
         op if op.is_elementwise() => elementwise(b, n, operands, lies),
+        Op::Transpose { .. } => groups::product(b, n, operands, lies),
         Op::Slice { dims } => {
             let (x, joined, kept) = lies.behind(b, *operands.first()?)?;
             let from = b.dims(operands[0]).to_vec();

@@ -119,6 +119,14 @@ fn spread(wide: &[u64], compact: &[u64]) -> Option<usize> {
     (whole && compact[last - 1] * compact[last] == wide[last - 1] * wide[last]).then_some(last)
 }
 
+/// Where rows of `compact` are a long dimension of `wide` and several behind it that are few together: the number of the long one.
+fn parts(wide: &[u64], compact: &[u64]) -> Option<usize> {
+    let row = *compact.last()?;
+    let along = (1..wide.len().checked_sub(2)?).find(|&d| wide[d..].iter().product::<u64>() == row)?;
+    let few = wide[along + 1..].iter().product::<u64>() <= FEW;
+    (few && wide[along] > FEW).then_some(along)
+}
+
 /// Where `compact` is `wide` with its last dimensions, of which the first are few, as one behind a long dimension: the number of
 /// the first of them, and the last of them is narrow. That they are parts of a row matters to nobody while the long dimension is along lanes.
 fn parted(wide: &[u64], compact: &[u64], lanes: u64) -> Option<usize> {
@@ -191,13 +199,17 @@ pub fn packed_turned(b: &mut Emit, x: NodeId, own: &ArrayShape, tile: (u32, u32)
     let wasted = wastes(own.dtype, &wide, &own.dims, tile);
     let lead = parted(&wide, &own.dims, lanes).filter(|_| wasted);
     // Registers hold parts of the same row where they are neither along lanes nor below each other.
-    let apart = |lead: &usize| permutation[*lead..].iter().all(|&d| d + 2 < permutation.len());
-    let lead = lead.or_else(|| merged(&wide, &own.dims).map(|m| m.0).filter(apart).filter(|_| wasted))?;
+    let apart = |lead: usize| permutation[lead..].iter().all(|&d| d + 2 < permutation.len());
+    let beside = |lead: usize| permutation[lead..].windows(2).all(|w| w[1] == w[0] + 1);
+    let merged = || merged(&wide, &own.dims).map(|m| m.0).filter(|_| wasted);
+    let lead = lead.or_else(|| merged().filter(|&l| apart(l) || !beside(l)))?;
     let (parts, y) = (&permutation[lead..], b.operand(x, 0));
     let (&first, &last) = (parts.first()?, parts.last()?);
-    let beside = parts.windows(2).all(|w| w[1] == w[0] + 1);
-    if !beside || last + 1 == permutation.len() {
+    if last + 1 == permutation.len() {
         return None;
+    }
+    if !beside(lead) {
+        return gathered_parts(b, y, (&permutation, lead), own);
     }
     let sizes = b.dims(y).to_vec();
     let row = sizes[first..=last].iter().product();
@@ -205,6 +217,22 @@ pub fn packed_turned(b: &mut Emit, x: NodeId, own: &ArrayShape, tile: (u32, u32)
     let place = |d: usize| if d > last { d - (last - first) } else { d };
     let order: Vec<usize> = permutation[..lead].iter().map(|&d| place(d)).chain([first]).collect();
     let together = b.reshape(y, &merged);
+    let back = b.transpose(together, &order);
+    Some(b.reshape(back, &own.dims))
+}
+
+/// As [`packed_turned`], of parts that do not follow each other: rows are brought below each other first, with what is along lanes in place.
+fn gathered_parts(b: &mut Emit, y: NodeId, (permutation, lead): (&[usize], usize), own: &ArrayShape) -> Option<NodeId> {
+    let (leading, parts) = permutation.split_at(lead);
+    let along = permutation.len() - 1;
+    let outside: Vec<usize> = leading.iter().copied().filter(|&d| d != along).collect();
+    (outside.len() < leading.len()).then_some(())?;
+    let y = b.transpose(y, &[&outside, parts, &[along]].concat());
+    let row = *own.dims.last()?;
+    let sizes = [&b.dims(y)[..outside.len()], &[row, *b.dims(y).last()?]].concat();
+    let together = b.reshape(y, &sizes);
+    let place = |d: &usize| outside.iter().position(|o| o == d).unwrap_or(outside.len() + 1);
+    let order: Vec<usize> = leading.iter().map(place).chain([outside.len()]).collect();
     let back = b.transpose(together, &order);
     Some(b.reshape(back, &own.dims))
 }
@@ -280,10 +308,25 @@ impl NarrowRows {
         if let Some(last) = joined(&dims, b.dims(x)).or_else(|| spread(&dims, b.dims(x))) {
             return self.part(b, x, (&dims, last), permutation);
         }
+        if let Some(along) = parts(&dims, b.dims(x)).filter(|along| permutation.last() == Some(along)) {
+            return self.parts(b, x, (&dims, along), permutation);
+        }
         let at = behind(b.dtype(x), &dims, b.dims(x), self.tile)?;
         let whole = stands(at, permutation, self.lanes());
         (whole && b.draft.fire("narrow-unpack-turned"))
             .then(|| turned_rows(b, x, (&dims, at), permutation, self.lanes()))
+    }
+
+    /// Rows `[.., W * A]` as `[.., W, parts of A..]`, turned so that `W` stands along lanes: as rows of `A`, whose parts are rows then.
+    fn parts(&self, b: &mut Emit, x: NodeId, (dims, along): (&[u64], usize), permutation: &[usize]) -> Option<NodeId> {
+        let (rows, row) = (dims[..along].iter().product(), dims[along + 1..].iter().product());
+        let whole = b.reshape(x, &[rows, dims[along] * row]);
+        let planes = self.part(b, whole, (&[rows, dims[along], row], 2), &[2, 0, 1])?;
+        let order: Vec<usize> = (along + 1..dims.len()).chain(0..=along).collect();
+        let sizes: Vec<u64> = order.iter().map(|&d| dims[d]).collect();
+        let planes = b.reshape(planes, &sizes);
+        let turned: Vec<usize> = permutation.iter().filter_map(|p| order.iter().position(|o| o == p)).collect();
+        Some(b.transpose(planes, &turned))
     }
 
     /// Full rows of lanes of narrow rows, or of what those are a transpose of.
