@@ -392,3 +392,14 @@ pub fn one_or_tuple(mut shapes: Vec<Shape>) -> Shape {
 pub fn array(shape: &Shape) -> ArrayShape {
     shape.as_array().cloned().unwrap_or_else(|| ArrayShape::new(DType::Pred, &[]))
 }
+
+/// The attribute that says how many useful flops of a dot an operation stands for that no matrix unit computes:
+/// `{NAME FLOPS TYPE}`. What passes make of the operation has it too, with the same name, so that it counts once.
+pub const FLOPS: &str = "useful_flops";
+
+/// Flops and element type of a mark.
+pub fn marked(mark: &str) -> (f64, Option<DType>) {
+    let mut words = mark.trim_matches(['{', '}']).split(' ').skip(1);
+    let flops = words.next().and_then(|w| w.parse().ok()).unwrap_or(0.0);
+    (flops, words.next().and_then(DType::from_name))
+}

@@ -6,8 +6,9 @@
 //! - batch groups become feature groups, feature groups see [`group`];
 //! - images of few channels are read as rows of places and channels ([`flat`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), lines of
-//!   few channels are stacked ([`stack`]), products of many channels with colours are formed for every window position at once ([`few`]), windows
-//!   larger than the output (gradients of kernels) contract many places ([`places`]) or images ([`images`]) along lanes, or become a dot, or a sum
+//!   few channels are stacked ([`stack`]), products of many channels with colours are formed for every window position at
+//!   once ([`few`]); windows larger than the output (gradients of kernels) are products of patches where they lie beside each
+//!   other ([`patches`]), contract many places ([`places`]) or images ([`images`]) along lanes, or become a dot, or a sum
 //!   for each channel, for each output position ([`gradient`]);
 //! - element types that the matrix unit lacks become products and sums for each window position ([`taps`]).
 
@@ -17,6 +18,7 @@ mod gradient;
 mod group;
 mod images;
 mod pack;
+mod patches;
 mod phases;
 mod places;
 mod stack;
@@ -242,8 +244,14 @@ fn single(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
     if s.taps() == 1 && is_free_dot(b, &s) {
         return Ok(as_dot(b, &s));
     }
+    if let Some(done) = patches::gradient(b, &s) {
+        return Ok(done);
+    }
     if gradient::applies(b, &s) {
-        let done = few::gradient(b, &s).or_else(|| places::lower(b, &s)).or_else(|| images::lower(b, &s));
+        let done = patches::gradient(b, &s)
+            .or_else(|| few::gradient(b, &s))
+            .or_else(|| places::lower(b, &s))
+            .or_else(|| images::lower(b, &s));
         return Ok(done.unwrap_or_else(|| gradient::lower(b, &s)));
     }
     if let Some(done) = few::features(b, &s) {

@@ -10,7 +10,7 @@ pub mod types;
 pub mod unsplit;
 
 use super::edit::{Emit, Rewritten};
-use super::make::array;
+use super::make::{FLOPS, array};
 use crate::options::PassOptions;
 use crate::simplify::degenerate_map;
 use systole_hlo::graph::{Binary, Conv, ConvDims, DotDims, Node, NodeId, Op, Precision, Shape, WindowDim};
@@ -250,17 +250,6 @@ fn expanded(b: &mut Emit, p: &Parts, sum: DType, to: DType) -> NodeId {
     let r = if nk == 0 { product } else { b.reduce(product, add, 0.0, &k_dims) };
     b.mark(r, FLOPS, |name| format!("{{{name} {flops} {sum}}}"));
     b.convert(r, to)
-}
-
-/// The attribute that says how many useful flops of a dot an operation stands for that no matrix unit computes:
-/// `{NAME FLOPS TYPE}`. What passes make of the operation has it too, with the same name, so that it counts once.
-pub const FLOPS: &str = "useful_flops";
-
-/// Flops and element type of a mark.
-pub fn marked(mark: &str) -> (f64, Option<DType>) {
-    let mut words = mark.trim_matches(['{', '}']).split(' ').skip(1);
-    let flops = words.next().and_then(|w| w.parse().ok()).unwrap_or(0.0);
-    (flops, words.next().and_then(DType::from_name))
 }
 
 /// What arranging an operand by a permutation costs: nothing if nothing moves, less if rows stay rows.

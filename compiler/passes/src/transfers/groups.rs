@@ -5,9 +5,8 @@
 //! has for a channel; nothing is taken apart by channels.
 
 use super::joined::Joined;
-use crate::dot::FLOPS;
 use crate::edit::Emit;
-use crate::make::whole;
+use crate::make::{FLOPS, whole};
 use crate::simplify::combiner;
 use systole_hlo::graph::{Binary, Direction, Node, NodeId, Op, PadDim, SliceDim};
 use systole_isa::DType;

@@ -2,8 +2,8 @@
 //!
 //! Without a word of the user that follows from an array's shape alone ([`rule`]), so that what a program costs does not depend on
 //! which of its operations stand at its border; operations that work in other forms are chip code. [`joined`] lets
-//! operations that do not care work on arrays as they lie, and what channels beside each other are made of each other (`groups`); loops
-//! carry them so (`loops/joined.rs`), and [`narrow`] moves what does. `--entry-layout auto` lets the program choose ([`chosen`]).
+//! operations that do not care work on arrays as they lie (and products with little matrices over channels: `groups`); loops carry
+//! them so (`loops/joined.rs`), and [`narrow`] moves what does. `--entry-layout auto` lets the program choose ([`chosen`]).
 //!
 //! The host's arrays are in row-major order without padding: an array may be transferred under any shape of as many elements. The
 //! entry's layout keeps the shape that the host knows.

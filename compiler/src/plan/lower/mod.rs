@@ -37,7 +37,7 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Computation, Family, Module, Node, NodeId, Op, Precision, Shape, Span};
 use systole_isa::program::{DebugMember, DebugOp};
 use systole_isa::{ChipConfig, DType};
-use systole_passes::dot;
+use systole_passes::make::{FLOPS, marked};
 
 /// A node's value.
 #[derive(Clone, Debug, PartialEq)]
@@ -218,10 +218,10 @@ impl<'a> Lower<'a> {
         let members = r.groups.members(comp, id);
         let (mut flops, mut peak) = (flops, None);
         for m in std::iter::once(id).chain(members.iter().copied()) {
-            if let Some(mark) = comp.node(m).attribute(dot::FLOPS)
+            if let Some(mark) = comp.node(m).attribute(FLOPS)
                 && self.counted.insert((comp.name.clone(), mark.to_string()))
             {
-                let (count, dtype) = dot::marked(mark);
+                let (count, dtype) = marked(mark);
                 flops += count;
                 peak = peak.or(dtype);
             }
