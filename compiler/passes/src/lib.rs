@@ -26,6 +26,7 @@ pub mod reductions;
 mod rows;
 mod shifts;
 pub mod simplify;
+pub mod split;
 pub mod squeeze;
 pub mod strips;
 pub mod transfers;

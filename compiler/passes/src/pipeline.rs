@@ -5,7 +5,7 @@
 use crate::edit::{Draft, Emit, Rewritten, rewrite};
 use crate::{
     check, collective, columns, conv, dot, dynamic, expand, inline, interleave, lanes, loops, pieces, reductions, rows,
-    shifts, squeeze, strips, transfers, window,
+    shifts, split, squeeze, strips, transfers, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -83,6 +83,12 @@ pub const PASSES: &[Pass] = &[
         name: "dynamic",
         summary: "sizes that are only bounds become values",
         run: |m, d, _| rewrite(m, d, &mut dynamic::rule),
+    },
+    // While reshapes and slices are as they were written.
+    Pass {
+        name: "split-slices",
+        summary: "slices of a dimension that was split as slices of the dimension",
+        run: |m, d, _| split::run(m, d),
     },
     // Before everything that canonicalises: collectives come with slices, reshapes and transposes.
     Pass {
