@@ -29,7 +29,7 @@ pub fn run(module: Module, draft: &mut Draft, states: States, tile: (u32, u32)) 
 }
 
 /// The rule while it goes over a module.
-struct Joined {
+pub(super) struct Joined {
     /// The number of the entry computation.
     entry: usize,
     /// What bodies of loops take and give joined.
