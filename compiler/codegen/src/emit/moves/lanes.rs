@@ -23,11 +23,21 @@ pub fn emit(b: &mut KernelBuilder, bases: &Sides<'_>, roles: &Roles) {
 /// How one destination tile is put together from source tiles: registers that do not change in the loops.
 #[derive(Clone)]
 struct Recipe {
-    /// Source tile number (relative to the part's), how its lanes move, and which lanes are taken from it (`None`: all).
-    pieces: Vec<(Tile, Shuffle, Option<M>)>,
+    /// Source tile number (relative to the part's), how its lanes move, and which lanes are taken from it.
+    pieces: Vec<(Tile, Shuffle, Taken)>,
     /// Destination tile.
     to: Tile,
-    mask: M,
+    /// Lanes that are written; `None`: those of the pieces, of which none has all.
+    mask: Option<M>,
+}
+
+/// Lanes that are taken from a piece.
+#[derive(Clone, Copy)]
+enum Taken {
+    All,
+    Of(M),
+    /// Those where a register has a number: many pieces have no masks that are held through the loops, but make them where they are used.
+    Where(V, i64),
 }
 
 /// A tile by number, constant or in a register as the tile's row offset.
@@ -153,7 +163,7 @@ impl Tiles {
     fn block(&self, b: &mut KernelBuilder, sides: &Sides<'_>, _: &Roles, at: &Block) {
         let mut loaded: Vec<(Option<i64>, V)> = Vec::new();
         for r in &self.recipes {
-            let mut v: Option<V> = None;
+            let (mut v, mut written): (Option<V>, Option<M>) = (None, None);
             for (tile, shuffle, lanes) in &r.pieces {
                 let piece = match tile {
                     Tile::Number(t) => match loaded.iter().find(|l| l.0 == Some(*t)) {
@@ -176,16 +186,28 @@ impl Tiles {
                     Shuffle::RotateBy(s) => b.rot_lane_s(piece, s),
                     Shuffle::Permute(idx) => b.def_v(Op::XPermLane, &[piece.into(), idx.into()]),
                 };
-                v = Some(match (v, lanes) {
-                    (Some(v), Some(m)) => b.select(*m, piece, v),
+                let taken = match *lanes {
+                    Taken::All => None,
+                    Taken::Of(m) => Some(m),
+                    Taken::Where(x, number) => {
+                        let number = b.v_var(number as i32);
+                        Some(b.cmp(Op::VEqI, x, number))
+                    }
+                };
+                written = match (written, taken) {
+                    (Some(all), Some(m)) if r.mask.is_none() => Some(b.m(Op::MOr, &[all, m])),
+                    (all, m) => all.or(m),
+                };
+                v = Some(match (v, taken) {
+                    (Some(v), Some(m)) => b.select(m, piece, v),
                     (Some(_) | None, _) => piece,
                 });
             }
-            let Some(v) = v else { continue };
-            let mask = match (r.mask == M::ALL, at.mask == M::ALL) {
+            let (Some(v), Some(mask)) = (v, r.mask.or(written)) else { continue };
+            let mask = match (mask == M::ALL, at.mask == M::ALL) {
                 (true, _) => at.mask,
-                (_, true) => r.mask,
-                _ => b.m_and(r.mask, at.mask),
+                (_, true) => mask,
+                _ => b.m_and(mask, at.mask),
             };
             let (base, offset) = match r.to {
                 Tile::Number(t) => (sides.dst.rows, at.dst + t * sides.spec.dst.plane_rows),
@@ -204,12 +226,22 @@ struct Block {
     mask: M,
 }
 
+impl From<Option<M>> for Taken {
+    fn from(m: Option<M>) -> Taken {
+        m.map_or(Taken::All, Taken::Of)
+    }
+}
+
 impl From<super::across::DynamicTile> for Recipe {
     fn from(d: super::across::DynamicTile) -> Recipe {
         Recipe {
-            pieces: d.pieces.into_iter().map(|(t, s, m)| (Tile::Rows(t), Shuffle::RotateBy(s), m)).collect(),
+            pieces: d
+                .pieces
+                .into_iter()
+                .map(|(t, s, m)| (Tile::Rows(t), Shuffle::RotateBy(s), Taken::from(m)))
+                .collect(),
             to: Tile::Rows(d.to),
-            mask: d.mask,
+            mask: Some(d.mask),
         }
     }
 }
@@ -231,23 +263,36 @@ impl Recipe {
         let source = |i: i64| sides.src.lane + i * c;
         let to = Tile::Number(t);
         let (a, z) = (place(first), place(last));
+        let [vectors, masks] = b.across.2;
+        // The tile of an element of the source, and the turn that brings it to its lane.
+        let turned = |i: i64| {
+            let turn = (place(i) - source(i)).rem_euclid(lanes);
+            (source(i).div_euclid(lanes), if turn == 0 { Shuffle::None } else { Shuffle::Rotate(turn) })
+        };
+        // Elements far from each other are turned one by one: a permutation for every tile of a run would take all registers.
+        if !sides.spec.src.replicated && k > i64::from(vectors) {
+            let lane = b.lane();
+            let one = |i: i64| {
+                let (tile, shuffle) = turned(i);
+                (Tile::Number(tile), shuffle, Taken::Where(lane, place(i)))
+            };
+            return Some(Recipe { pieces: (first..=last).map(one).collect(), to, mask: None });
+        }
         let dense = k == 1;
         let mask = if dense { range_mask(b, a, z + 1) } else { stepped_mask(b, a, z, k) };
         if sides.spec.src.replicated {
-            return Some(Recipe { pieces: vec![(Tile::Number(0), Shuffle::None, None)], to, mask });
+            return Some(Recipe { pieces: vec![(Tile::Number(0), Shuffle::None, Taken::All)], to, mask: Some(mask) });
         }
         if dense && (c == 1 || n == 1) {
             let s = source(first);
-            let tile = s.div_euclid(lanes);
-            let turn = (a - s.rem_euclid(lanes)).rem_euclid(lanes);
-            let shuffle = if turn == 0 { Shuffle::None } else { Shuffle::Rotate(turn) };
-            let mut pieces = vec![(Tile::Number(tile), shuffle, None)];
+            let (tile, shuffle) = turned(first);
+            let mut pieces = vec![(Tile::Number(tile), shuffle, Taken::All)];
             if source(last).div_euclid(lanes) != tile {
                 let boundary = a + lanes - s.rem_euclid(lanes);
                 let m = range_mask(b, boundary, lanes);
-                pieces.push((Tile::Number(tile + 1), shuffle, Some(m)));
+                pieces.push((Tile::Number(tile + 1), shuffle, Taken::Of(m)));
             }
-            return Some(Recipe { pieces, to, mask });
+            return Some(Recipe { pieces, to, mask: Some(mask) });
         }
         // Any step: a permutation of each source tile in reach.
         let lane = b.lane();
@@ -263,14 +308,22 @@ impl Recipe {
         let position = b.v(Op::VAddI, &[scaled, base]);
         let shift = b.v_imm(lanes.trailing_zeros() as i32);
         let tile_of = b.v(Op::VSar, &[position, shift]);
-        let (x, y) = (source(first).div_euclid(lanes), source(last).div_euclid(lanes));
+        let mut tiles: Vec<i64> = (first..=last).map(|i| source(i).div_euclid(lanes)).collect();
+        tiles.dedup();
+        let many = tiles.len() > masks as usize;
         let mut pieces = Vec::new();
-        for tile in x.min(y)..=x.max(y) {
-            let number = b.v_imm(tile as i32);
-            let m = (x != y && !pieces.is_empty()).then(|| b.cmp(Op::VEqI, tile_of, number));
-            pieces.push((Tile::Number(tile), Shuffle::Permute(position), m));
+        for tile in tiles {
+            let taken = if pieces.is_empty() {
+                Taken::All
+            } else if many {
+                Taken::Where(tile_of, tile)
+            } else {
+                let number = b.v_imm(tile as i32);
+                Taken::Of(b.cmp(Op::VEqI, tile_of, number))
+            };
+            pieces.push((Tile::Number(tile), Shuffle::Permute(position), taken));
         }
-        Some(Recipe { pieces, to, mask })
+        Some(Recipe { pieces, to, mask: Some(mask) })
     }
 }
 
