@@ -100,12 +100,8 @@ impl Links {
         }
         let mut dirty = std::mem::take(&mut self.dirty);
         for at in dirty.drain(..) {
-            let link = &mut self.all[at as usize];
-            let times = std::mem::take(&mut link.pending);
-            if link.shown == 0 {
-                self.shown.push(at);
-            }
-            link.shown += times;
+            let times = std::mem::take(&mut self.all[at as usize].pending);
+            self.add_shown(at, times);
             match self.row(at, details, stats, code) {
                 NONE => stats.add_row(&self.make(at, details, stats, code), times),
                 row => self.rows.add(row, times, stats),

@@ -335,7 +335,7 @@ impl MxuTiming {
 
     /// Cycles in which rows streamed.
     pub fn busy(&self) -> u64 {
-        self.busy16 / 16
+        self.busy_with(0)
     }
 
     /// [`MxuTiming::busy`] with so many sixteenths that it does not know of yet.
