@@ -4,9 +4,11 @@
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
-use systole_runtime::profile;
+use systole_runtime::profile::{self, Level, Limits, Recorder, Run};
+use systole_runtime::{Client, CompileOptions, Mode, NoObserver, PodRun, Ran, RunOptions, generate};
 use systole_tui::{App, Data, Event, Key, Phase, Theme, frame, update};
 
+const MLP: &str = include_str!("../examples/mlp.hlo");
 const SPANS: u64 = 10_000_000;
 const FRAMES: u32 = 300;
 /// What must be reached: seconds to open, frames a second, bytes.
@@ -14,10 +16,16 @@ const OPEN: f64 = 1.0;
 const RATE: f64 = 30.0;
 const MEMORY: u64 = 500 << 20;
 
+/// Writes the profile of a run with other spans and as many cycles as they take.
 fn large(path: &str) {
-    let small = concat!(env!("CARGO_MANIFEST_DIR"), "/tui/tests/data/mlp.sysp");
-    let mut p = profile::read(&std::fs::read(small).expect("the recorded profile")).expect("a profile");
-    let ops = p.meta.ops.len() as u64;
+    let client = Client::new("tpu-v5e").expect("a preset");
+    let exe = client.compile_hlo(MLP, &CompileOptions::default()).expect("it compiles");
+    let mut nobody = NoObserver;
+    let mut recorder = Recorder::new(Level::Bundles, Limits::default(), &exe.program, &mut nobody);
+    let (inputs, options) = (generate::placeholders(&exe.program, 0), RunOptions::new(Mode::TimingOnly));
+    let done = client.device(0).run_with(&exe, &inputs, &options, &mut recorder).expect("no fault");
+    let (mut recorded, mut run) = (recorder.finish(), PodRun::alone(done.result));
+    let ops = exe.program.debug.ops.len() as u64;
     let mut spans = profile::Spans::default();
     let (mut at, mut state) = (0, 1u64);
     for _ in 0..SPANS {
@@ -26,10 +34,11 @@ fn large(path: &str) {
         spans.push(((state >> 45) % ops) as u32, at, at + len);
         at += len;
     }
-    p.meta.cycles = at;
-    p.meta.devices[0].counts.cycles = at;
-    p.traces[0].ops = spans;
-    std::fs::write(path, profile::write(&p)).expect("writable");
+    run.devices[0].cycles = at;
+    recorded.trace.ops = spans;
+    let ran = Ran { source: MLP, ..Ran::new("mlp.hlo", client.chip(), &exe.program, Mode::TimingOnly) };
+    let file = profile::write(&Run { ran: &ran, run: &run, level: Level::Bundles }, &[recorded]);
+    std::fs::write(path, file).expect("writable");
 }
 
 fn peak_memory() -> u64 {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use systole_runtime::profile::code::Code;
 use systole_runtime::profile::{Profile, Recorded, Recorder, Run};
-use systole_runtime::report::{HostReport, report};
+use systole_runtime::report::HostReport;
 use systole_runtime::{Observer, PodRun, Ran, RunResult};
 use systole_simulator::{CAUSES, Cause, DmaEvent, OpProfile, Sample, Traffic, UNIT_TABLE, UnitCounters};
 use systole_tui::{Data, Event, Phase, Step};
@@ -177,8 +177,8 @@ impl<'a> Live<'a> {
         let ran = Ran { setup: s.ran.setup.clone(), host, whole: s.ran.whole.clone(), ..s.ran };
         let level = locked(&self.seen[0]).recorder.level;
         let run = self.so_far(results);
-        let profile =
-            Profile::new(Run { report: report(&ran, &run), ran: &ran, run: &run, level, partial: true }, recorded);
+        // The code is known to who looks.
+        let profile = Profile::new(&Run { ran: &ran, run: &run, level }, recorded, Vec::new());
         let mut data = Data::sharing(profile, Arc::clone(&s.code));
         data.places = places;
         // A dashboard that is gone asks the run to stop by itself.

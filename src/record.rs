@@ -3,9 +3,9 @@
 use crate::args::{CompileArgs, WorldArgs};
 use clap::Parser;
 use std::sync::Arc;
-use systole_isa::Program;
+use systole_isa::{Program, write_code};
 use systole_runtime::profile::{Level, Limits, Profile, Recorder, Run};
-use systole_runtime::report::{HostReport, report};
+use systole_runtime::report::HostReport;
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
     Attached, Client, InputsFrom, Mode, NoObserver, Observer, Queues, Ran, RunOptions, RuntimeError, Setup, generate,
@@ -92,6 +92,6 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
         host: HostReport::default(),
         whole: Vec::new(),
     };
-    let run = Run { report: report(&ran, &done.run), ran: &ran, run: &done.run, level, partial: false };
-    Ok(Profile::new(run, recorders.into_iter().map(Recorder::finish).collect()))
+    let recorded = recorders.into_iter().map(Recorder::finish).collect();
+    Ok(Profile::new(&Run { ran: &ran, run: &done.run, level }, recorded, write_code(&program)))
 }

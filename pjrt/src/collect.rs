@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use systole_isa::{ChipConfig, Program};
-use systole_runtime::profile::{self, Level, Limits, Profile, Recorded, Recorder};
+use systole_runtime::profile::{self, Level, Limits, Recorded, Recorder, Run};
 use systole_runtime::{Mode, NoObserver, PodRun, Ran, report};
 
 /// Runs that are kept at most; older ones are dropped.
@@ -72,7 +72,7 @@ pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, run: &Po
     let start = Instant::now();
     let ran = ran(e.client.runtime.chip(), &e.exe.program, &e.facts, mode);
     let Ok(text) = serde_json::to_string(&report(&ran, run)) else { return };
-    let profile = (!recorded.is_empty()).then(|| profile::write(&profiled(&ran, run, recorded)));
+    let profile = (!recorded.is_empty()).then(|| profile::write(&Run { ran: &ran, run, level: LEVEL }, &recorded));
     if let Some(bytes) = profile.as_ref().filter(|_| shown) {
         live::show(e, bytes, start);
     }
@@ -90,9 +90,4 @@ pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, run: &Po
 /// What ran, for reports and profiles.
 pub(crate) fn ran<'a>(chip: &'a ChipConfig, program: &'a Program, facts: &'a Facts, mode: Mode) -> Ran<'a> {
     Ran { source: &facts.text, ..Ran::new(&facts.name, chip, program, mode) }
-}
-
-/// The profile of a run.
-pub(crate) fn profiled(ran: &Ran<'_>, run: &PodRun, recorded: Vec<Recorded>) -> Profile {
-    Profile::new(profile::Run { report: report(ran, run), ran, run, level: LEVEL, partial: false }, recorded)
 }

@@ -4,7 +4,7 @@ use crate::args::{ModeArgs, ProfileArgs, RunArgs};
 use crate::output;
 use crate::progress::Progress;
 use crate::session::{self, Opened};
-use systole_runtime::profile::{self, Profile, Recorder, Run};
+use systole_runtime::profile::{self, Recorded, Recorder, Run};
 use systole_runtime::report::{self, report};
 use systole_runtime::{Array, Executable, Mode, NoObserver, Observer, Report, RuntimeError, npz};
 
@@ -110,13 +110,11 @@ fn one(a: &Args, opened: Opened) -> Result<(Executable, Option<Report>), Runtime
     } else {
         ready.ran(&a.run, mode)
     };
-    let mut report = (told || a.record.profile.is_some()).then(|| report(&ran, &done.run));
     if let Some(path) = &a.record.profile {
-        let of_profile = if told { report.clone() } else { report.take() }.unwrap_or_default();
-        let run = Run { report: of_profile, ran: &ran, run: &done.run, level: a.record.level(), partial: false };
-        let recorded = recorders.into_iter().map(Recorder::finish).collect();
-        output::write(path, &profile::write(&Profile::new(run, recorded)))?;
+        let recorded: Vec<Recorded> = recorders.into_iter().map(Recorder::finish).collect();
+        output::write(path, &profile::write(&Run { ran: &ran, run: &done.run, level: a.record.level() }, &recorded))?;
     }
+    let report = told.then(|| report(&ran, &done.run));
     if let Some(report) = &report {
         show(a, report)?;
     }

@@ -45,6 +45,18 @@ impl Writer {
         self.number(items.len() as u64);
         items.for_each(|v| put(v, &mut self.0));
     }
+
+    /// A column of fractions as its length and their bits.
+    pub fn floats(&mut self, items: &[f64]) {
+        self.number(items.len() as u64);
+        items.iter().for_each(|v| self.0.extend_from_slice(&v.to_le_bytes()));
+    }
+
+    /// A text as its length and bytes.
+    pub fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
 }
 
 /// Reads columns. Damage is an error, and no more memory is taken than the bytes that are there can fill.
@@ -74,7 +86,8 @@ impl Reader<'_> {
         Err(FileError::Damaged("a column ends within a number".into()))
     }
 
-    fn count(&mut self) -> Result<usize, FileError> {
+    /// A length, of items that take a byte at least.
+    pub fn count(&mut self) -> Result<usize, FileError> {
         let n = self.number()?;
         if n > self.0.len() as u64 || n > MAX_ITEMS {
             return Err(FileError::Damaged(format!("a column of {n} numbers in {} bytes", self.0.len())));
@@ -105,6 +118,22 @@ impl Reader<'_> {
     pub fn plain(&mut self) -> Result<Vec<u64>, FileError> {
         let n = self.count()?;
         (0..n).map(|_| self.number()).collect()
+    }
+
+    pub fn floats(&mut self) -> Result<Vec<f64>, FileError> {
+        let n = self.count()?;
+        let Some((bytes, rest)) = self.0.split_at_checked(n * 8) else {
+            return Err(FileError::Damaged(format!("a column of {n} fractions in {} bytes", self.0.len())));
+        };
+        self.0 = rest;
+        Ok(bytes.as_chunks().0.iter().map(|bits| f64::from_le_bytes(*bits)).collect())
+    }
+
+    pub fn text(&mut self) -> Result<String, FileError> {
+        let n = self.count()?;
+        let (bytes, rest) = self.0.split_at(n);
+        self.0 = rest;
+        String::from_utf8(bytes.to_vec()).map_err(|_| FileError::Damaged("a name is no text".into()))
     }
 
     pub fn plain32(&mut self) -> Result<Vec<u32>, FileError> {

@@ -3,24 +3,37 @@
 //! ```text
 //! bytes 0 .. 7    "SYSPROF" and a zero byte
 //! bytes 8 .. 11   format version
-//! then sections:  kind (4 bytes), CRC-32 of the stored bytes, length unpacked (8), length stored (8), the bytes (LZ4)
+//! then sections:  kind (4 bytes), CRC-32 of the stored bytes, length unpacked (8), length stored (8), the bytes (a block of LZ4)
 //! the last one:   kind "end.", no bytes
 //! ```
 //!
 //! Numbers are little-endian. Sections of unknown kind are passed over, so that a newer minor addition does not hide the
-//! rest. `meta` is JSON; the others are columns (see [`super::columns`]), a section for each device or link, in order.
+//! rest. `meta` is JSON: what ran on what. `text` is the source, `code` the program without its constants, `run ` what the run
+//! counted ([`super::counters`]), `devi` what was recorded of each device or core, in order ([`super::columns`]). A file has
+//! what cannot be derived, and nothing else: rows, reports and the places of buffers are joined when it is read, so that writing
+//! one costs a run next to nothing.
 
 use super::columns::{Reader, Writer};
-use super::{Issues, Meta, Profile, Samples, Spans, Trace, Transfer, UnitSamples};
+use super::{Detail, Issues, Level, Profile, Recorded, Run, Samples, Spans, Trace, Transfer, UnitSamples, counters};
+use crate::report::pod::WholeReport;
+use crate::report::{HostReport, Ran, Setup};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use systole_isa::ChipConfig;
+use std::borrow::Cow;
+use systole_isa::container::ContainerError;
+use systole_isa::{ChipConfig, Program, read_program, write_code};
+use systole_simulator::{LinkReport, PodRun};
 
 /// First bytes of a profile.
 pub const MAGIC: [u8; 8] = *b"SYSPROF\0";
 /// Version of the format that this library writes and reads.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const SECTION: usize = 24;
+/// Bytes from which on sections are packed: that takes longer than writing a few bytes more.
+const PACKED: usize = 1 << 20;
+/// Largest source text that is kept, in bytes.
+const MAX_SOURCE: usize = 16 << 20;
 /// Most bytes of all sections, unpacked.
 const MAX_UNPACKED: u64 = 2 << 30;
 /// Most bytes in memory of a byte of columns: a number of one byte becomes one of eight, and is held twice while read.
@@ -52,8 +65,11 @@ pub fn is_profile(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// Writes a section of a file behind others: its kind, a checksum, and its bytes, packed.
+/// Writes a section of a file behind others: its kind, a checksum, and its bytes, packed if they are many.
 pub fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
+    if raw.len() < PACKED {
+        return section_as_is(kind, raw, out);
+    }
     put_section(kind, raw.len(), out, |out| out.extend_from_slice(&lz4_flex::block::compress(raw)));
 }
 
@@ -108,8 +124,9 @@ fn get_spans(r: &mut Reader<'_>) -> Result<Spans, FileError> {
     Ok(s)
 }
 
-fn put_trace(t: &Trace) -> Vec<u8> {
-    let mut w = Writer::default();
+fn put_recorded(r: &Recorded) -> Vec<u8> {
+    let (Recorded { trace: t, detail }, mut w) = (r, Writer::default());
+    w.plain([detail.op_window, detail.kernel_window, detail.transfer_stride, detail.bundle_stride].into_iter());
     for spans in [&t.ops, &t.kernels, &t.runs, &t.waits] {
         put_spans(spans, &mut w);
     }
@@ -136,13 +153,15 @@ fn put_trace(t: &Trace) -> Vec<u8> {
             w.differences((u..column.len()).step_by(s.units.count).map(|i| column[i]));
         }
     }
-    w.plain(t.issues.executions.iter().copied());
-    w.plain(t.issues.waited.iter().copied());
     w.0
 }
 
-fn get_trace(bytes: &[u8]) -> Result<Trace, FileError> {
+fn get_recorded(bytes: &[u8]) -> Result<Recorded, FileError> {
     let mut r = Reader(bytes);
+    let [op_window, kernel_window, transfer_stride, bundle_stride] = r.plain()?[..] else {
+        return Err(FileError::Damaged("how much was recorded is not told".into()));
+    };
+    let detail = Detail { op_window, kernel_window, transfer_stride, bundle_stride };
     let (ops, kernels, runs, waits) = (get_spans(&mut r)?, get_spans(&mut r)?, get_spans(&mut r)?, get_spans(&mut r)?);
     let issued = r.differences()?;
     if issued.windows(2).any(|w| w[0] > w[1]) || issued.last().is_some_and(|l| *l > u64::MAX / 4) {
@@ -161,11 +180,11 @@ fn get_trace(bytes: &[u8]) -> Result<Trace, FileError> {
     };
     let transfers = issued.into_iter().enumerate().map(transfer).collect();
     let samples = get_samples(&mut r)?;
-    let issues = Issues { executions: r.plain()?, waited: r.plain()? };
     if !r.0.is_empty() {
         return Err(FileError::Damaged("bytes behind the last column".into()));
     }
-    Ok(Trace { ops, kernels, transfers, runs, waits, samples, issues })
+    let trace = Trace { ops, kernels, transfers, runs, waits, samples, issues: Issues::default() };
+    Ok(Recorded { trace, detail })
 }
 
 fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
@@ -192,25 +211,29 @@ fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
     Ok(Samples { cycle, bundles, hbm_read, hbm_write, units })
 }
 
-/// The file of a profile.
-pub fn write(p: &Profile) -> Vec<u8> {
+/// The file of a run and what was recorded of it.
+pub fn write(what: &Run<'_>, recorded: &[Recorded]) -> Vec<u8> {
+    let Run { ran: Ran { setup, chip, program, source, host, whole }, run, level } = what;
+    let source = if source.len() <= MAX_SOURCE { source } else { "" };
+    let code = write_code(program);
     // What is packed takes about a quarter of what it takes in memory.
-    let columns: usize = p.traces.iter().map(|t| t.transfers.len() * 8 + t.samples.units.busy.len() * 4).sum();
-    let mut out = Vec::with_capacity(p.code.len() + p.code.len() / 255 + p.source.len() / 4 + columns / 4 + (1 << 17));
+    let columns: usize =
+        recorded.iter().map(|r| r.trace.transfers.len() * 8 + r.trace.samples.units.busy.len() * 4).sum();
+    let mut out = Vec::with_capacity(code.len() + code.len() / 255 + source.len() / 4 + columns / 4 + (1 << 17));
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
+    let (level, setup, host, whole) = (*level, Cow::Borrowed(setup), Cow::Borrowed(host), Cow::Borrowed(&whole[..]));
+    let head = Head { level, setup, chip: Cow::Borrowed(chip), host, whole };
     // Plain data: it always has a text.
-    let meta = serde_json::to_vec(&p.meta).unwrap_or_default();
-    section(b"meta", &meta, &mut out);
-    section(b"text", p.source.as_bytes(), &mut out);
-    section_as_is(b"code", &p.code, &mut out);
-    for t in &p.traces {
-        section(b"devi", &put_trace(t), &mut out);
-    }
-    for l in &p.links {
-        let mut w = Writer::default();
-        put_spans(l, &mut w);
-        section(b"link", &w.0, &mut out);
+    section(b"meta", &serde_json::to_vec(&head).unwrap_or_default(), &mut out);
+    section(b"text", source.as_bytes(), &mut out);
+    section_as_is(b"code", &code, &mut out);
+    let mut w = Writer::default();
+    counters::put(run, &mut w);
+    section(b"run ", &w.0, &mut out);
+    // Of devices that others stand for nothing was recorded.
+    for r in recorded.iter().take(lanes(run)) {
+        section(b"devi", &put_recorded(r), &mut out);
     }
     section(b"end.", &[], &mut out);
     out
@@ -281,19 +304,26 @@ pub fn read(file: &[u8]) -> Result<Profile, FileError> {
         version => return Err(FileError::Version { version, advice: "record it again" }),
     }
     check_size(rest)?;
-    let mut meta: Option<Meta> = None;
-    let (mut traces, mut links, mut source, mut code) = (Vec::new(), Vec::new(), String::new(), Vec::new());
+    let (mut head, mut program, mut run): (Option<Head<'_>>, Option<Program>, Option<PodRun>) = (None, None, None);
+    let (mut recorded, mut source, mut code) = (Vec::new(), String::new(), Vec::new());
     loop {
         let (kind, raw, next) = take(rest, file.len())?;
         rest = next;
         match &kind {
-            b"meta" => {
-                meta = Some(get_meta(&raw)?);
-            }
+            b"meta" => head = Some(get_head(&raw)?),
             b"text" => source = String::from_utf8_lossy(&raw).into_owned(),
-            b"code" => code = raw,
-            b"devi" => traces.push(get_trace(&raw)?),
-            b"link" => links.push(get_spans(&mut Reader(&raw))?),
+            b"code" => {
+                program = Some(read_program(&raw).map_err(of_program)?);
+                code = raw;
+            }
+            b"run " => {
+                let mut columns = Reader(&raw);
+                run = Some(counters::get(&mut columns)?);
+                if !columns.0.is_empty() {
+                    return Err(FileError::Damaged("bytes behind the last counter".into()));
+                }
+            }
+            b"devi" => recorded.push(get_recorded(&raw)?),
             b"end." => break,
             _ => {}
         }
@@ -301,15 +331,42 @@ pub fn read(file: &[u8]) -> Result<Profile, FileError> {
     if !rest.is_empty() {
         return Err(FileError::Damaged(format!("{} bytes follow its end", rest.len())));
     }
-    let meta = meta.ok_or_else(|| FileError::Damaged("it has no section `meta`".into()))?;
-    check(&meta, &traces, &links)?;
-    Ok(Profile { meta, traces, links, source, code })
+    let none = |section| move || FileError::Damaged(format!("it has no section `{section}`"));
+    let head = head.ok_or_else(none("meta"))?;
+    let (program, run) = (program.ok_or_else(none("code"))?, run.ok_or_else(none("run "))?);
+    let Head { level, setup, chip, host, whole } = head;
+    let (setup, host, whole) = (setup.into_owned(), host.into_owned(), whole.into_owned());
+    check(&chip, &program, &run, &recorded)?;
+    let ran = Ran { setup, chip: &chip, program: &program, source: &source, host, whole };
+    Ok(Profile::new(&Run { ran: &ran, run: &run, level }, recorded, code))
+}
+
+/// Why the program of a profile is not read.
+fn of_program(e: ContainerError) -> FileError {
+    match e {
+        ContainerError::Newer { .. } | ContainerError::Older { .. } => FileError::Other(e.to_string()),
+        ContainerError::Foreign
+        | ContainerError::Truncated { .. }
+        | ContainerError::Trailing { .. }
+        | ContainerError::Checksum { .. }
+        | ContainerError::Payload { .. } => FileError::Damaged(format!("section `code`: {e}")),
+    }
+}
+
+/// What is written as text: who ran what.
+#[derive(Serialize, Deserialize)]
+struct Head<'a> {
+    level: Level,
+    setup: Cow<'a, Setup>,
+    chip: Cow<'a, ChipConfig>,
+    host: Cow<'a, HostReport>,
+    whole: Cow<'a, [WholeReport]>,
 }
 
 /// The section `meta`. A chip of a program that knew fewer parameters gets those of the preset of its name.
-fn get_meta(raw: &[u8]) -> Result<Meta, FileError> {
-    if let Ok(meta) = serde_json::from_slice(raw) {
-        return Ok(meta);
+fn get_head(raw: &[u8]) -> Result<Head<'static>, FileError> {
+    if let Ok(head) = serde_json::from_slice(raw) {
+        return Ok(head);
     }
     let damaged = |e: serde_json::Error| FileError::Damaged(format!("section `meta`: {e}"));
     let mut value: Value = serde_json::from_slice(raw).map_err(damaged)?;
@@ -321,9 +378,7 @@ fn get_meta(raw: &[u8]) -> Result<Meta, FileError> {
     if let Some(known) = preset.ok().and_then(|c| serde_json::to_value(c).ok()) {
         fill(chip, &known);
     }
-    // As text again: reading it from the value would be a second reader of all that a report has.
-    let text = serde_json::to_vec(&value).map_err(damaged)?;
-    serde_json::from_slice(&text).map_err(|e| FileError::Other(e.to_string()))
+    serde_json::from_value(value).map_err(|e| FileError::Other(e.to_string()))
 }
 
 /// Gives an object the fields that it lacks, and a table of pairs (name, value) its rows.
@@ -342,24 +397,39 @@ fn fill(value: &mut Value, from: &Value) {
     }
 }
 
-/// What users of a profile rely on.
-fn check(meta: &Meta, traces: &[Trace], links: &[Spans]) -> Result<(), FileError> {
+/// Simulated devices, or cores of these where each has several.
+fn lanes(run: &PodRun) -> usize {
+    run.devices.iter().map(|d| d.cores.len().max(1)).sum()
+}
+
+/// That the parts of a file belong together.
+fn check(chip: &ChipConfig, program: &Program, run: &PodRun, recorded: &[Recorded]) -> Result<(), FileError> {
     let wrong = |what: &str| Err(FileError::Damaged(what.into()));
-    if meta.devices.is_empty() || meta.devices.len() != traces.len() || meta.links.len() != links.len() {
-        return wrong("the number of devices or links differs");
+    program.check_tables(chip).map_err(|e| FileError::Damaged(format!("section `code`: {e}")))?;
+    if !chip.clock_hz.is_finite() || chip.clock_hz <= 0.0 {
+        return wrong("the chip's clock is none");
     }
-    for (d, t) in meta.devices.iter().zip(traces) {
-        if !t.samples.is_empty() && t.samples.units.count != d.units.len() {
-            return wrong("the counters are of other units");
+    let (bundles, ops) = (program.bundles as usize, program.debug.ops.len());
+    let devices = u64::from(program.pod.devices());
+    if recorded.is_empty()
+        || recorded.len() != lanes(run)
+        || run.devices.len() as u64 * u64::from(run.stands_for) > devices
+    {
+        return wrong("the number of devices differs");
+    }
+    let known = |op: Option<u32>| op.is_none_or(|op| (op as usize) < ops);
+    for r in run.devices.iter().flat_map(|d| std::iter::once(d).chain(&d.cores)) {
+        if [r.executions.len(), r.waits.len()].iter().any(|n| *n != 0 && *n != bundles) {
+            return wrong("the counters are of other bundles");
         }
-        if d.ops.iter().any(|o| o.op.is_some_and(|i| i as usize >= meta.ops.len())) {
+        if !r.ops.iter().all(|o| known(o.op)) || !run.traffic.iter().all(|t| known(Some(t.op))) {
             return wrong("an operation does not exist");
         }
     }
-    let r = &meta.report;
-    let numbers = [r.flops, r.peak_share, r.time_s, meta.chip.clock_hz];
-    if numbers.iter().any(|n| !n.is_finite()) || meta.chip.clock_hz <= 0.0 {
-        return wrong("a number is not finite");
+    let chips = program.pod.topology.as_ref().map_or(1, |t| t.chips());
+    let there = |l: &LinkReport| l.from.max(l.to) < chips;
+    if !run.links.iter().all(there) {
+        return wrong("a link's chip does not exist");
     }
     Ok(())
 }

@@ -7,25 +7,18 @@ use super::{
 use crate::RunResult;
 use crate::cost::Links;
 use crate::report::rows::{Scale, infos};
-use crate::report::{DeviceCounts, Ran, Report};
+use crate::report::{DeviceCounts, Ran, report};
 use std::collections::HashMap;
 use systole_isa::dma::DmaDesc;
 use systole_isa::program::DebugRange;
-use systole_isa::{Program, Space, write_code};
+use systole_isa::{Program, Space};
 use systole_simulator::PodRun;
-
-/// Largest source text that is kept, in bytes.
-const MAX_SOURCE: usize = 16 << 20;
 
 /// A run to make a profile of.
 pub struct Run<'a> {
     pub ran: &'a Ran<'a>,
     pub run: &'a PodRun,
-    /// What [`report`](crate::report::report) says of it.
-    pub report: Report,
     pub level: Level,
-    /// The run goes on: the program is left out.
-    pub partial: bool,
 }
 
 /// What one device, or one core of a device, did.
@@ -111,8 +104,9 @@ fn lanes<'a>(scale: &Scale<'_>, run: &'a PodRun) -> Vec<Lane<'a>> {
 }
 
 impl Profile {
-    /// The profile of a run. `recorded`: of every simulated device, or of every core where one device has several.
-    pub fn new(what: Run<'_>, recorded: Vec<Recorded>) -> Profile {
+    /// The profile of a run. `recorded`: of every simulated device, or of every core where one device has several. `code`: the
+    /// program as [`systole_isa::write_code`] has it; empty where nobody will ask for it.
+    pub fn new(what: &Run<'_>, recorded: Vec<Recorded>, code: Vec<u8>) -> Profile {
         let (ran, program) = (what.ran, what.ran.program);
         let scale = Scale::new(ran.chip, program, Links::of(what.run));
         let hbm = ran.chip.device_hbm_bytes();
@@ -145,14 +139,8 @@ impl Profile {
         let kernels =
             program.debug.kernels.iter().map(|k| Kernel { name: k.name.clone(), start: k.start, bundles: k.bundles });
         let (links, link_spans) = pod::links(program, what.run).into_iter().unzip();
-        let whole = what.report;
-        let report = match what.run.devices.iter().all(|d| d.cores.is_empty()) {
-            // They are those of a device, and told with it.
-            true => Report { ops: Vec::new(), units: Vec::new(), ..whole },
-            false => whole,
-        };
         let meta = Meta {
-            report,
+            report: report(ran, what.run),
             chip: ran.chip.clone(),
             topology: program.pod.topology.as_ref().map_or(vec![1], |t| t.dims.clone()),
             level: what.level,
@@ -164,8 +152,6 @@ impl Profile {
             devices,
             links,
         };
-        let code = if what.partial { Vec::new() } else { write_code(program) };
-        let source = if ran.source.len() <= MAX_SOURCE { ran.source.to_string() } else { String::new() };
-        Profile { meta, traces, links: link_spans, source, code }
+        Profile { meta, traces, links: link_spans, source: ran.source.to_string(), code }
     }
 }

@@ -1,7 +1,8 @@
 //! A recorded run: what every unit, copy and operation did when, with everything that is needed to show it again.
 //!
-//! A [`Recorder`] watches a run, [`Profile::new`] joins what it saw with the program and the counters, [`write`] and
-//! [`read`] keep it in a file. Tables, exports and the dashboard start from a [`Profile`] and nothing else.
+//! A [`Recorder`] watches a run, [`Profile::new`] joins what it saw with the program and the counters. [`write`] keeps what it
+//! saw, the program and the counters in a file, and [`read`] joins them. Tables, exports and the dashboard start from a
+//! [`Profile`] and nothing else.
 //!
 //! Totals (cycles of operations and units, bytes) come from the counters of the run and are exact at any level. Spans are
 //! exact as long as they are few; beyond [`Limits`], spans of operations and kernels are joined (their sums stay exact) and
@@ -9,6 +10,7 @@
 
 pub mod code;
 mod columns;
+mod counters;
 pub mod diff;
 mod file;
 mod join;
@@ -61,7 +63,7 @@ impl Level {
 }
 
 /// A subroutine of the program.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Kernel {
     pub name: String,
     pub start: u32,
@@ -69,7 +71,7 @@ pub struct Kernel {
 }
 
 /// A memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Memory {
     Hbm,
@@ -90,7 +92,7 @@ impl Memory {
 }
 
 /// An array's place in a memory from one cycle to another.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Buffer {
     pub name: String,
     pub memory: Memory,
@@ -102,7 +104,7 @@ pub struct Buffer {
 }
 
 /// A copy descriptor as people name it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DescInfo {
     pub from: Memory,
     pub to: Memory,
@@ -111,7 +113,7 @@ pub struct DescInfo {
 }
 
 /// A link between chips, with what it carried.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LinkInfo {
     pub from_chip: u32,
     pub to_chip: u32,
@@ -123,10 +125,9 @@ pub struct LinkInfo {
 }
 
 /// Everything about a profile but its spans.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Meta {
-    /// The report of the run: what ran on what, and its totals. Operations and units are those of the slowest device
-    /// where they are left out ([`Profile::report`] has them).
+    /// The report of the run: what ran on what, and its totals ([`Profile::report`] adds devices and memories).
     pub report: Report,
     pub chip: ChipConfig,
     /// Chips along each axis.
@@ -142,19 +143,17 @@ pub struct Meta {
 }
 
 /// A device's counters.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct DeviceMeta {
     /// Transfers are all that were started; fewer are recorded where they were sampled.
-    #[serde(flatten)]
     pub counts: DeviceCounts,
     pub ops: Vec<OpRow>,
     pub units: Vec<UnitRow>,
-    #[serde(flatten)]
     pub detail: Detail,
 }
 
 /// How much of what a device did is in its [`Trace`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Detail {
     /// Spans of ops were joined over windows of so many cycles (0: they are exact).
     pub op_window: u64,

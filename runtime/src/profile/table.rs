@@ -235,14 +235,6 @@ impl Profile {
     /// The report of the run with everything that the profile knows besides spans.
     pub fn report(&self) -> Report {
         let devices: Vec<DeviceReport> = self.meta.devices.iter().map(|d| device(self, d)).collect();
-        let mut r = self.meta.report.clone();
-        let slowest = self.meta.devices.iter().position(|d| d.counts.cycles == self.meta.cycles).unwrap_or(0);
-        if r.ops.is_empty()
-            && let (Some(d), Some(done)) = (self.meta.devices.get(slowest), devices.get(slowest))
-        {
-            r.ops = d.ops.iter().map(|o| op_report(o, self.row_op(o).cloned())).collect();
-            r.units = done.units.clone();
-        }
         let memory = |(m, peak, size): (Memory, Step, u64)| MemoryReport {
             memory: m.name().to_string(),
             peak_bytes: peak.bytes,
@@ -254,7 +246,7 @@ impl Profile {
             topology: self.meta.topology.clone(),
             devices,
             memories: peaks(self).into_iter().map(memory).collect(),
-            ..r
+            ..self.meta.report.clone()
         }
     }
 }

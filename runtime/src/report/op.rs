@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use systole_simulator::CAUSES;
 
 /// An HLO operation of the program.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpInfo {
     pub name: String,
     pub opcode: String,
@@ -17,10 +17,8 @@ pub struct OpInfo {
     /// Element type whose peak they are compared with; empty without flops.
     pub operand: String,
     /// Where it comes from in the user's program, if the source says.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     /// Operations that the same code computes, in the program's order.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
 }
 
@@ -38,19 +36,8 @@ pub struct Member {
     pub origin: Option<Origin>,
 }
 
-/// Cycles by cause: files that were written when there were fewer causes have none of the others.
-fn by_cause<'de, D: serde::Deserializer<'de>>(from: D) -> Result<[u64; CAUSES], D::Error> {
-    let found = Vec::<u64>::deserialize(from)?;
-    let mut all = [0; CAUSES];
-    let known = all
-        .get_mut(..found.len())
-        .ok_or_else(|| serde::de::Error::custom(format!("{} causes of stalls, of {CAUSES} at most", found.len())))?;
-    known.copy_from_slice(&found);
-    Ok(all)
-}
-
 /// What one device spent on an operation. Cycles exclude those of others.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpRow {
     /// Its place among the program's operations; `None`: code of none of them (launch included).
     pub op: Option<u32>,
@@ -65,17 +52,14 @@ pub struct OpRow {
     pub hbm_read: u64,
     pub hbm_write: u64,
     /// CMEM bytes read and written.
-    #[serde(default)]
     pub cmem: u64,
     /// Rows streamed by matrix units.
     pub mxu_rows: u64,
     /// Stalled cycles, indexed by cause.
-    #[serde(deserialize_with = "by_cause")]
     pub stall: [u64; CAUSES],
     /// What bounds it.
     pub bound: String,
     /// Energy of the device, idle power apart.
-    #[serde(default)]
     pub joules: f64,
 }
 
@@ -91,12 +75,11 @@ impl OpRow {
 }
 
 /// A unit's cycles: `busy + sum(stall) + idle` are the device's.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct UnitRow {
     pub unit: String,
     pub useful: f64,
     pub busy: u64,
-    #[serde(deserialize_with = "by_cause")]
     pub stall: [u64; CAUSES],
     pub idle: u64,
 }

@@ -12,9 +12,10 @@ use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use systole_isa::write_code;
 use systole_runtime::profile::code::Code;
 use systole_runtime::profile::{self, Profile, Recorder, Run};
-use systole_runtime::report::{HostReport, report};
+use systole_runtime::report::HostReport;
 use systole_runtime::{Mode, NoObserver, Observer, Ran, RuntimeError};
 use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, json, update};
 
@@ -108,13 +109,11 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     let done = ready.run(&a.run, &inputs, mode, &mut Stop(control), watchers)?;
     drop(watches);
     let ran = ready.measured(&a.run, mode);
-    let run =
-        Run { report: report(&ran, &done.run), ran: &ran, run: &done.run, level: a.record.level(), partial: false };
-    let profile = Profile::new(run, live.finish());
+    let (run, recorded) = (Run { ran: &ran, run: &done.run, level: a.record.level() }, live.finish());
     if let Some(path) = &a.record.profile {
-        output::write(path, &profile::write(&profile))?;
+        output::write(path, &profile::write(&run, &recorded))?;
     }
-    Ok(profile)
+    Ok(Profile::new(&run, recorded, write_code(&program)))
 }
 
 /// Runs the subcommand.
