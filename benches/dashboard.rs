@@ -21,7 +21,8 @@ fn large(path: &str) {
     let client = Client::new("tpu-v5e").expect("a preset");
     let exe = client.compile_hlo(MLP, &CompileOptions::default()).expect("it compiles");
     let mut nobody = NoObserver;
-    let mut recorder = Recorder::new(Level::Bundles, Limits::default(), &exe.program, &mut nobody);
+    let mut recorder =
+        Recorder::new(Level::Bundles, Limits::of(Level::Bundles), (&exe.program, client.chip()), &mut nobody);
     let (inputs, options) = (generate::placeholders(&exe.program, 0), RunOptions::new(Mode::TimingOnly));
     let done = client.device(0).run_with(&exe, &inputs, &options, &mut recorder).expect("no fault");
     let (mut recorded, mut run) = (recorder.finish(), PodRun::alone(done.result));

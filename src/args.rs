@@ -402,6 +402,9 @@ pub struct ProfileArgs {
     /// Most spans of a lane: beyond, operations are joined and copies sampled; sums stay exact
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1024..=(1 << 26)))]
     pub profile_events: u32,
+    /// Most counters over time, at equal distances: 512, and 4096 where bundles are recorded
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(16..=(1 << 20)))]
+    pub profile_samples: Option<u32>,
 }
 
 impl ProfileArgs {
@@ -414,7 +417,8 @@ impl ProfileArgs {
     }
 
     pub fn limits(&self) -> Limits {
-        Limits { spans: self.profile_events as usize, ..Limits::default() }
+        let samples = self.profile_samples.map_or(Limits::of(self.level()).samples, |n| n as usize);
+        Limits { spans: self.profile_events as usize, samples }
     }
 }
 

@@ -62,7 +62,7 @@ pub fn again(p: &Profile, sets: &[String]) -> Result<Profile, RuntimeError> {
     let lanes = devices * exe.cores() as usize;
     let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
     let mut recorders: Vec<Recorder<'_>> =
-        nobody.iter_mut().map(|n| Recorder::new(level, Limits::default(), &program, n)).collect();
+        nobody.iter_mut().map(|n| Recorder::new(level, Limits::of(level), (&program, client.chip()), n)).collect();
     let mut options = RunOptions::new(Mode::TimingOnly);
     options.assume = flags.world.assumed()?;
     options.chaos = flags.compile.chaos;

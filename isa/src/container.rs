@@ -67,11 +67,20 @@ fn bounded(payload: &[u8]) -> Result<(Program, usize), bincode::error::DecodeErr
 
 /// The file of a program.
 pub fn write_program(program: &Program) -> Vec<u8> {
-    write(program, program.code.len())
+    let mut file = Vec::new();
+    append(program, program.code.len(), &mut file);
+    file
 }
 
 /// The file of a program without its constants: what shows code needs no more.
 pub fn write_code(program: &Program) -> Vec<u8> {
+    let mut file = Vec::new();
+    append_code(program, &mut file);
+    file
+}
+
+/// [`write_code`] behind other bytes.
+pub fn append_code(program: &Program, file: &mut Vec<u8>) {
     let Program {
         name,
         chip,
@@ -91,7 +100,7 @@ pub fn write_code(program: &Program) -> Vec<u8> {
     // As a program is written, field by field.
     let first = (name, chip, fingerprint, ByteString(code), bundles, descs);
     let rest = (params, results, memory, traps, host_calls, pod, debug);
-    write(&(first, Vec::<Constant>::new(), rest), code.len())
+    append(&(first, Vec::<Constant>::new(), rest), code.len(), file);
 }
 
 /// Bytes as [`Program::code`] is written.
@@ -103,19 +112,20 @@ impl Serialize for ByteString<'_> {
     }
 }
 
-/// A file of what is written as a program is, of which so many bytes are code.
-fn write(program: &impl Serialize, code: usize) -> Vec<u8> {
-    let mut file = Vec::with_capacity(HEADER_BYTES + code + code / 4 + (1 << 12));
-    file.resize(HEADER_BYTES, 0);
-    bincode::serde::encode_into_std_write(program, &mut file, bincode::config::standard())
+/// A file of what is written as a program is, of which so many bytes are code, behind other bytes.
+fn append(program: &impl Serialize, code: usize, out: &mut Vec<u8>) {
+    let begin = out.len();
+    out.reserve(HEADER_BYTES + code + code / 4 + (1 << 12));
+    out.resize(begin + HEADER_BYTES, 0);
+    bincode::serde::encode_into_std_write(program, out, bincode::config::standard())
         .expect("a program has only plain data and memory takes all bytes");
+    let file = &mut out[begin..];
     let payload = &file[HEADER_BYTES..];
     let (crc, length) = (crc32fast::hash(payload), payload.len() as u64);
     file[..8].copy_from_slice(&MAGIC);
     file[8..12].copy_from_slice(&VERSION.to_le_bytes());
     file[12..16].copy_from_slice(&crc.to_le_bytes());
     file[16..24].copy_from_slice(&length.to_le_bytes());
-    file
 }
 
 /// The program of a file.

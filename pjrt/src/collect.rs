@@ -59,8 +59,8 @@ pub(crate) fn level(mode: Mode, shown: bool) -> Option<Level> {
 }
 
 /// The recorder of one lane of a run.
-pub(crate) fn recorder<'a>(level: Level, program: &Program, inner: &'a mut NoObserver) -> Recorder<'a> {
-    Recorder::new(level, Limits::default(), program, inner)
+pub(crate) fn recorder<'a>(level: Level, of: (&Program, &ChipConfig), inner: &'a mut NoObserver) -> Recorder<'a> {
+    Recorder::new(level, Limits::of(level), of, inner)
 }
 
 /// Keeps a run, if anybody collects, and shows it in the live view if it is to be `shown`.

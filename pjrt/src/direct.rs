@@ -72,7 +72,7 @@ fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error>
     let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
     let mut recorders: Vec<_> = (nobody.iter_mut())
         .filter_map(|n| Some((n, level?)))
-        .map(|(n, level)| collect::recorder(level, &exe.program, n))
+        .map(|(n, level)| collect::recorder(level, (&exe.program, client.runtime.chip()), n))
         .collect();
     let watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
     let (options, pod) = (RunOptions::new(mode), PodOptions::default());

@@ -119,7 +119,7 @@ impl Run {
         let mut recorders: Vec<_> = nobody
             .iter_mut()
             .filter_map(|n| Some((n, level?)))
-            .map(|(n, level)| collect::recorder(level, &exe.program, n))
+            .map(|(n, level)| collect::recorder(level, (&exe.program, client.chip()), n))
             .collect();
         let watchers: Vec<&mut dyn Observer> = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
         let mut queues = vec![Queues::default(); inputs.len()];

@@ -77,7 +77,8 @@ fn one(a: &Args, opened: Opened) -> Result<(Executable, Option<Report>), Runtime
     let program = std::sync::Arc::clone(&ready.exe.program);
     let lanes = if a.record.profile.is_some() { ready.lanes() } else { 0 };
     let mut nobody: Vec<NoObserver> = (0..lanes).map(|_| NoObserver).collect();
-    let recorder = |n| Recorder::new(a.record.level(), a.record.limits(), &program, n);
+    let subject = (&*program, ready.client.chip());
+    let recorder = |n| Recorder::new(a.record.level(), a.record.limits(), subject, n);
     let mut recorders: Vec<Recorder<'_>> = nobody.iter_mut().map(|n| recorder(n)).collect();
     let watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
     let inputs = ready.inputs(&a.run, mode)?;

@@ -17,7 +17,11 @@ fn sections() -> Vec<([u8; 4], Vec<u8>)> {
     while rest.len() >= HEAD {
         let number = |at: usize| u64::from_le_bytes(rest[at..at + 8].try_into().expect("eight bytes")) as usize;
         let (unpacked, stored) = (number(8), number(16));
-        let raw = lz4_flex::block::decompress(&rest[HEAD..HEAD + stored], unpacked).expect("the recorded profile");
+        let bytes = &rest[HEAD..HEAD + stored];
+        let raw = match stored < unpacked {
+            true => lz4_flex::block::decompress(bytes, unpacked).expect("the recorded profile"),
+            false => bytes.to_vec(),
+        };
         out.push((rest[..4].try_into().expect("four bytes"), raw));
         rest = &rest[HEAD + stored..];
     }

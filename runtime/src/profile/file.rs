@@ -3,7 +3,8 @@
 //! ```text
 //! bytes 0 .. 7    "SYSPROF" and a zero byte
 //! bytes 8 .. 11   format version
-//! then sections:  kind (4 bytes), CRC-32 of the stored bytes, length unpacked (8), length stored (8), the bytes (a block of LZ4)
+//! then sections:  kind (4 bytes), CRC-32 of the stored bytes, length unpacked (8), length stored (8), the bytes: a block of LZ4
+//!                 if they are fewer than unpacked
 //! the last one:   kind "end.", no bytes
 //! ```
 //!
@@ -20,8 +21,8 @@ use crate::report::{HostReport, Ran, Setup};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use systole_isa::container::ContainerError;
-use systole_isa::{ChipConfig, Program, read_program, write_code};
+use systole_isa::container::{ContainerError, append_code};
+use systole_isa::{ChipConfig, Program, read_program};
 use systole_simulator::{LinkReport, PodRun};
 
 /// First bytes of a profile.
@@ -67,38 +68,23 @@ pub fn is_profile(bytes: &[u8]) -> bool {
 
 /// Writes a section of a file behind others: its kind, a checksum, and its bytes, packed if they are many.
 pub fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
-    if raw.len() < PACKED {
-        return section_as_is(kind, raw, out);
-    }
-    put_section(kind, raw.len(), out, |out| out.extend_from_slice(&lz4_flex::block::compress(raw)));
-}
-
-/// [`section`] of bytes that take longer to pack than they are worth: as a block of LZ4 that has them as they are.
-fn section_as_is(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
-    put_section(kind, raw.len(), out, |out| {
-        // A sequence of literals alone: their number from 15 on in bytes of at most 255, of which the last is less.
-        match raw.len().checked_sub(15) {
-            None => out.push((raw.len() as u8) << 4),
-            Some(more) => {
-                out.push(15 << 4);
-                out.resize(out.len() + more / 255, 255);
-                out.push((more % 255) as u8);
-            }
-        }
-        out.extend_from_slice(raw);
+    let packed = (raw.len() >= PACKED).then(|| lz4_flex::block::compress(raw)).filter(|p| p.len() < raw.len());
+    put_section(kind, out, |out| {
+        out.extend_from_slice(packed.as_deref().unwrap_or(raw));
+        raw.len()
     });
 }
 
-/// A section of so many bytes, which `pack` appends as they are stored.
-fn put_section(kind: &[u8; 4], unpacked: usize, out: &mut Vec<u8>, pack: impl FnOnce(&mut Vec<u8>)) {
+/// A section of what `put` appends as it is stored; it tells how many bytes that are unpacked.
+fn put_section(kind: &[u8; 4], out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> usize) {
     let head = out.len();
     out.extend_from_slice(kind);
     out.resize(head + SECTION, 0);
-    pack(out);
-    let (head, packed) = out[head..].split_at_mut(SECTION);
-    head[4..8].copy_from_slice(&crc32fast::hash(packed).to_le_bytes());
+    let unpacked = put(out);
+    let (head, stored) = out[head..].split_at_mut(SECTION);
+    head[4..8].copy_from_slice(&crc32fast::hash(stored).to_le_bytes());
     head[8..16].copy_from_slice(&(unpacked as u64).to_le_bytes());
-    head[16..24].copy_from_slice(&(packed.len() as u64).to_le_bytes());
+    head[16..24].copy_from_slice(&(stored.len() as u64).to_le_bytes());
 }
 
 /// A number of cycles, as files have it.
@@ -215,11 +201,10 @@ fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
 pub fn write(what: &Run<'_>, recorded: &[Recorded]) -> Vec<u8> {
     let Run { ran: Ran { setup, chip, program, source, host, whole }, run, level } = what;
     let source = if source.len() <= MAX_SOURCE { source } else { "" };
-    let code = write_code(program);
     // What is packed takes about a quarter of what it takes in memory.
     let columns: usize =
         recorded.iter().map(|r| r.trace.transfers.len() * 8 + r.trace.samples.units.busy.len() * 4).sum();
-    let mut out = Vec::with_capacity(code.len() + code.len() / 255 + source.len() / 4 + columns / 4 + (1 << 17));
+    let mut out = Vec::with_capacity(2 * program.code.len() + source.len() + columns / 4 + (1 << 17));
     out.extend_from_slice(&MAGIC);
     out.extend_from_slice(&VERSION.to_le_bytes());
     let (level, setup, host, whole) = (*level, Cow::Borrowed(setup), Cow::Borrowed(host), Cow::Borrowed(&whole[..]));
@@ -227,7 +212,12 @@ pub fn write(what: &Run<'_>, recorded: &[Recorded]) -> Vec<u8> {
     // Plain data: it always has a text.
     section(b"meta", &serde_json::to_vec(&head).unwrap_or_default(), &mut out);
     section(b"text", source.as_bytes(), &mut out);
-    section_as_is(b"code", &code, &mut out);
+    // Packing code takes longer than all the rest.
+    put_section(b"code", &mut out, |out| {
+        let begin = out.len();
+        append_code(program, out);
+        out.len() - begin
+    });
     let mut w = Writer::default();
     counters::put(run, &mut w);
     section(b"run ", &w.0, &mut out);
@@ -275,6 +265,9 @@ fn take(rest: &[u8], whole: usize) -> Result<([u8; 4], Vec<u8>, &[u8]), FileErro
     }
     if unpacked > MAX_UNPACKED || unpacked > stored.saturating_mul(MAX_RATIO) {
         return Err(FileError::Damaged(format!("section `{name}` would have {unpacked} bytes")));
+    }
+    if stored == unpacked {
+        return Ok((kind, packed.to_vec(), rest));
     }
     let raw = lz4_flex::block::decompress(packed, unpacked as usize)
         .map_err(|e| FileError::Damaged(format!("section `{name}`: {e}")))?;

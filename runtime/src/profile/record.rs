@@ -1,7 +1,9 @@
 //! The recorder: an observer that writes down what it is told, within bounds.
 
 use super::{Detail, Level, Samples, Spans, Trace, Transfer};
-use systole_isa::program::DebugRange;
+use crate::report::rows::peak_flops_per_cycle;
+use systole_isa::program::{DebugOp, DebugRange};
+use systole_isa::{ChipConfig, DType, Program};
 use systole_simulator::{Cause, DmaEvent, Observer, Sample};
 
 /// Bounds of a recording.
@@ -13,9 +15,15 @@ pub struct Limits {
     pub samples: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { spans: 1 << 20, samples: 4096 }
+impl Limits {
+    /// Those of a recording of a level, where nobody asks for others. Spans tell what happened when; counters beside them show how
+    /// busy units were, for which a wide terminal has some four hundred columns. Where bundles are recorded too, they are finer.
+    pub fn of(level: Level) -> Limits {
+        let samples = match level {
+            Level::Ops | Level::Kernels => 512,
+            Level::Bundles => 4096,
+        };
+        Limits { spans: 1 << 20, samples }
     }
 }
 
@@ -25,8 +33,9 @@ const WINDOW: u64 = 4096;
 const MAX_STRIDE: u64 = 1 << 30;
 /// Spans that one skipped loop may add; beyond, its iterations are joined.
 const MAX_REPEATED: u64 = 1 << 12;
-/// First interval between samples, in cycles. It doubles whenever the samples are many.
-const FIRST_INTERVAL: u64 = 1024;
+/// Least and largest first interval between samples, in cycles. It doubles whenever the samples are many. Runs of more than the
+/// largest times the samples begin with it: of an estimate that is far too long (of branches that are not taken) no harm comes.
+const FIRST_INTERVAL: (u64, u64) = (1 << 10, 1 << 14);
 
 /// Writes down a run. `inner` sees everything too, and decides whether the run goes on.
 pub struct Recorder<'a> {
@@ -54,13 +63,15 @@ pub struct Recorded {
 }
 
 impl<'a> Recorder<'a> {
-    /// A recorder of a run of a program.
+    /// A recorder of a run of a program on a chip.
     pub fn new(
         level: Level,
         limits: Limits,
-        program: &systole_isa::Program,
+        (program, chip): (&Program, &ChipConfig),
         inner: &'a mut dyn Observer,
     ) -> Recorder<'a> {
+        // Most programs take at most three times what their work takes at the peaks.
+        let interval = 3 * least_cycles(program, chip) / limits.samples.max(1) as u64;
         let mut entries: Vec<(u32, u32)> =
             program.debug.kernels.iter().enumerate().map(|(i, k)| (k.start, i as u32)).collect();
         entries.sort_unstable();
@@ -70,7 +81,7 @@ impl<'a> Recorder<'a> {
             trace: Trace::default(),
             detail: Detail::ALL,
             thinned: 1,
-            interval: FIRST_INTERVAL,
+            interval: interval.clamp(FIRST_INTERVAL.0, FIRST_INTERVAL.1),
             op: DebugRange::NONE,
             ranges: program.debug.ranges.clone(),
             entries,
@@ -158,6 +169,15 @@ impl<'a> Recorder<'a> {
     }
 }
 
+/// Cycles that a program takes at the peaks of the chip: its products, each executed once, or its arguments and results.
+fn least_cycles(program: &Program, chip: &ChipConfig) -> u64 {
+    let rate = |o: &DebugOp| peak_flops_per_cycle(chip, o.peak.unwrap_or(DType::BF16)).max(1.0);
+    let products = program.debug.ops.iter().filter(|o| o.flops > 0.0).map(|o| o.flops / rate(o));
+    let arrays = program.params.iter().chain(&program.results).map(|a| a.layout.bytes() as f64);
+    // Far beyond what any interval depends on.
+    products.sum::<f64>().max(arrays.sum::<f64>() / chip.hbm_bytes_per_cycle()).min(1e15) as u64
+}
+
 fn keep(column: &mut Vec<u64>, wanted: impl Fn(usize) -> bool) {
     let mut i = 0;
     column.retain(|_| {
@@ -167,7 +187,7 @@ fn keep(column: &mut Vec<u64>, wanted: impl Fn(usize) -> bool) {
 }
 
 fn keeps(stride: u64, cycle: u64) -> bool {
-    (cycle / WINDOW).is_multiple_of(stride)
+    stride == 1 || (cycle / WINDOW).is_multiple_of(stride)
 }
 
 fn thin(spans: &mut Spans, stride: u64, room: usize) {

@@ -24,7 +24,7 @@ fn recorded(chip: &str, text: &str, mode: Mode, level: Level, limits: Limits) ->
     let inputs: Vec<_> =
         arrays.map(|(i, p)| systole_runtime::generate::input(0, i as u64, p.layout.dtype, &p.layout.dims)).collect();
     let mut nobody = NoObserver;
-    let mut recorder = Recorder::new(level, limits, &exe.program, &mut nobody);
+    let mut recorder = Recorder::new(level, limits, (&exe.program, client.chip()), &mut nobody);
     let done = client.device(0).run_with(&exe, &inputs, &RunOptions::new(mode), &mut recorder).expect("no fault");
     let ran = Ran { source: text, ..Ran::new("mlp.hlo", client.chip(), &exe.program, mode) };
     joined(&Run { ran: &ran, run: &PodRun::alone(done.result), level }, vec![recorder.finish()])
@@ -44,7 +44,7 @@ fn mlp() -> &'static Profile {
 
 fn mlp_and_file() -> &'static (Profile, Vec<u8>) {
     static P: OnceLock<(Profile, Vec<u8>)> = OnceLock::new();
-    P.get_or_init(|| recorded("tiny", MLP, Mode::TimingOnly, Level::Bundles, Limits::default()))
+    P.get_or_init(|| recorded("tiny", MLP, Mode::TimingOnly, Level::Bundles, Limits::of(Level::Bundles)))
 }
 
 /// Cycles of every op by its spans are those of its counters, and nothing is over its time.
@@ -117,8 +117,8 @@ fn loops_that_are_skipped_are_recorded() {
                 ENTRY e { i = s32[] constant(0) x = f32[8,128] parameter(0) t = (s32[], f32[8,128]) tuple(i, x) \
                 w = (s32[], f32[8,128]) while(t), condition=cond, body=body \
                 ROOT r = f32[8,128] get-tuple-element(w), index=1 }";
-    let skipped = record("tiny", text, Mode::TimingOnly, Level::Kernels, Limits::default());
-    let full = record("tiny", text, Mode::Full, Level::Kernels, Limits::default());
+    let skipped = record("tiny", text, Mode::TimingOnly, Level::Kernels, Limits::of(Level::Kernels));
+    let full = record("tiny", text, Mode::Full, Level::Kernels, Limits::of(Level::Kernels));
     check_sums(&skipped);
     check_sums(&full);
     assert_eq!(skipped.meta.devices[0].ops, full.meta.devices[0].ops);
@@ -207,8 +207,10 @@ fn record_pod(text: &str, all_devices: bool) -> Profile {
     let inputs =
         params.map(|(i, p)| systole_runtime::generate::input(0, i as u64, p.layout.dtype, &p.layout.dims)).collect();
     let mut nobody: Vec<NoObserver> = (0..4).map(|_| NoObserver).collect();
-    let mut recorders: Vec<Recorder<'_>> =
-        nobody.iter_mut().map(|n| Recorder::new(Level::Kernels, Limits::default(), &program, n)).collect();
+    let mut recorders: Vec<Recorder<'_>> = nobody
+        .iter_mut()
+        .map(|n| Recorder::new(Level::Kernels, Limits::of(Level::Kernels), (&program, client.chip()), n))
+        .collect();
     let watchers = recorders.iter_mut().map(|r| r as &mut dyn Observer).collect();
     let mut queues: Vec<Queues> = (0..4).map(|_| Queues::default()).collect();
     let pod_options = PodOptions { all_devices, ..PodOptions::default() };

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use systole_isa::write_code;
 use systole_runtime::profile::code::Code;
-use systole_runtime::profile::{self, Profile, Recorder, Run};
+use systole_runtime::profile::{self, Level, Limits, Profile, Recorder, Run};
 use systole_runtime::report::HostReport;
 use systole_runtime::{Mode, NoObserver, Observer, Ran, RuntimeError};
 use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, json, update};
@@ -101,7 +101,10 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     // The dashboard may be gone: then the run ends at its next look.
     let _ = news.send(Event::Phase(Phase::Running));
     let mut nobody: Vec<NoObserver> = (0..ready.lanes()).map(|_| NoObserver).collect();
-    let recorders = nobody.iter_mut().map(|n| Recorder::new(a.record.level(), a.record.limits(), &program, n));
+    // Who looks at a run while it goes on, slowly perhaps, sees more of it.
+    let limits =
+        Limits { samples: a.record.limits().samples.max(Limits::of(Level::Bundles).samples), ..a.record.limits() };
+    let recorders = nobody.iter_mut().map(|n| Recorder::new(a.record.level(), limits, (&program, &chip), n));
     let live = Live::new(recorders.collect(), subject, control, news.clone());
     let mut watches = live.watches();
     let watchers = watches.iter_mut().map(|w| w as &mut dyn Observer).collect();

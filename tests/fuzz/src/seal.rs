@@ -29,8 +29,11 @@ pub fn profile_sections(file: &[u8]) -> Vec<([u8; 4], Vec<u8>)> {
     let mut rest = file.get(PROFILE..).unwrap_or_default();
     while let Some((head, body)) = rest.split_first_chunk::<SECTION>() {
         let number = |at: usize| head[at..at + 8].iter().rev().fold(0u64, |n, b| n << 8 | u64::from(*b)) as usize;
-        let Some(packed) = body.get(..number(16)) else { return out };
-        let raw = lz4_flex::block::decompress(packed, number(8)).unwrap_or_default();
+        let Some(stored) = body.get(..number(16)) else { return out };
+        let raw = match stored.len() < number(8) {
+            true => lz4_flex::block::decompress(stored, number(8)).unwrap_or_default(),
+            false => stored.to_vec(),
+        };
         out.push(([head[0], head[1], head[2], head[3]], raw));
         rest = &body[number(16)..];
     }
@@ -41,12 +44,13 @@ pub fn profile_sections(file: &[u8]) -> Vec<([u8; 4], Vec<u8>)> {
 pub fn profile(like: &[u8], sections: &[([u8; 4], Vec<u8>)]) -> Vec<u8> {
     let mut out = like.get(..PROFILE).unwrap_or_default().to_vec();
     for (kind, raw) in sections {
-        let packed = lz4_flex::block::compress(raw);
+        let packed = Some(lz4_flex::block::compress(raw)).filter(|p| p.len() < raw.len());
+        let stored = packed.as_deref().unwrap_or(raw);
         out.extend(kind);
-        out.extend(crc32fast::hash(&packed).to_le_bytes());
+        out.extend(crc32fast::hash(stored).to_le_bytes());
         out.extend((raw.len() as u64).to_le_bytes());
-        out.extend((packed.len() as u64).to_le_bytes());
-        out.extend(packed);
+        out.extend((stored.len() as u64).to_le_bytes());
+        out.extend(stored);
     }
     out
 }

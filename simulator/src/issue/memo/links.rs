@@ -331,6 +331,10 @@ impl Core<'_> {
     pub(super) fn replay_links(&mut self, table: &mut Table, first: u32) -> Result<Left> {
         let place = self.stats.place();
         if table.links.op != place {
+            if table.log.is_none() && self.stats.watched() {
+                // As rows: by transition it takes longer to show.
+                table.links.show(&table.details, &mut self.stats, &self.l.code);
+            }
             table.unlink(&mut self.stats);
             table.links.op = place;
         }

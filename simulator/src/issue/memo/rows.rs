@@ -15,11 +15,15 @@ const FILL: usize = 32;
 /// The largest number of a sum of rows.
 const LARGEST: u64 = i32::MAX as u64;
 
-/// Adds the numbers of a row so many times, which fit.
+/// Adds rows of `all` to a sum, each so many times; the numbers fit. All are of the sum's width.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-fn add(sum: &mut [i32], row: &[i32], times: i32) {
-    for (sum, n) in sum.iter_mut().zip(row) {
-        *sum = sum.wrapping_add(n.wrapping_mul(times));
+fn add(sum: &mut [i32], all: &[i32], rows: &[(u32, u64)]) {
+    let width = sum.len();
+    for &(row, times) in rows {
+        let row = &all[row as usize * width..][..width];
+        for (sum, n) in sum.iter_mut().zip(row) {
+            *sum = sum.wrapping_add(n.wrapping_mul(times as i32));
+        }
     }
 }
 
@@ -33,6 +37,8 @@ pub(super) struct Rows {
     sum: Sum,
     /// For the next row.
     scratch: Vec<i64>,
+    /// Rows to add, each so many times.
+    list: Vec<(u32, u64)>,
 }
 
 /// The sum of rows that is not told yet.
@@ -58,25 +64,41 @@ impl Rows {
         number as u32
     }
 
-    fn row(&self, number: u32) -> &[i32] {
-        &self.all[number as usize * self.width..][..self.width]
+    /// Keeps the sum of rows, each so many times: its number, or none if one of them is none or the numbers may be too large.
+    fn compose(&mut self, rows: &[(u32, u64)]) -> u32 {
+        let most = if rows.iter().any(|r| r.0 == NONE) { u64::MAX } else { self.most(rows) };
+        if most > LARGEST {
+            return NONE;
+        }
+        let (begin, number) = (self.all.len(), self.most.len());
+        self.all.resize(begin + self.width, 0);
+        let (known, sum) = self.all.split_at_mut(begin);
+        add(sum, known, rows);
+        self.most.push(most as u32);
+        number as u32
     }
 
-    /// Adds a row to the sum so many times, which is told before its numbers become too large.
-    fn add(&mut self, number: u32, times: u64, stats: &mut Collector) {
-        let more = u64::from(self.most[number as usize]).saturating_mul(times);
+    /// What no number of a sum of rows is larger than.
+    fn most(&self, rows: &[(u32, u64)]) -> u64 {
+        let most = |&(row, times): &(u32, u64)| u64::from(self.most[row as usize]).saturating_mul(times);
+        rows.iter().fold(0, |sum, row| sum.saturating_add(most(row)))
+    }
+
+    /// Adds rows to the sum, each so many times; it is told before its numbers become too large.
+    fn add(&mut self, rows: &[(u32, u64)], stats: &mut Collector) {
+        let more = self.most(rows);
         if self.sum.most.saturating_add(more) > LARGEST {
             self.tell(stats);
         }
-        let row = &self.all[number as usize * self.width..][..self.width];
-        if more > LARGEST {
-            return stats.add_row(row, times);
+        match (more <= LARGEST, rows) {
+            (true, _) => {
+                self.sum.most += more;
+                self.sum.of.resize(self.width, 0);
+                add(&mut self.sum.of, &self.all, rows);
+            }
+            (false, &[(row, times)]) => stats.add_row(&self.all[row as usize * self.width..][..self.width], times),
+            (false, _) => rows.chunks(1).for_each(|row| self.add(row, stats)),
         }
-        self.sum.most += more;
-        if self.sum.of.len() != row.len() {
-            self.sum.of.resize(row.len(), 0);
-        }
-        add(&mut self.sum.of, row, times as i32);
     }
 
     /// Adds the sum to what samples tell of.
@@ -98,16 +120,18 @@ impl Links {
         for lap in std::mem::take(&mut self.laps.dirty) {
             self.show_lap(lap, details, stats, code);
         }
-        let mut dirty = std::mem::take(&mut self.dirty);
+        let (mut dirty, mut list) = (std::mem::take(&mut self.dirty), std::mem::take(&mut self.rows.list));
         for at in dirty.drain(..) {
             let times = std::mem::take(&mut self.all[at as usize].pending);
             self.add_shown(at, times);
             match self.row(at, details, stats, code) {
                 NONE => stats.add_row(&self.make(at, details, stats, code), times),
-                row => self.rows.add(row, times, stats),
+                row => list.push((row, times)),
             }
         }
-        self.dirty = dirty;
+        self.rows.add(&list, stats);
+        list.clear();
+        (self.dirty, self.rows.list) = (dirty, list);
         self.rows.tell(stats);
     }
 
@@ -115,17 +139,9 @@ impl Links {
     fn show_lap(&mut self, lap: u32, details: &Details, stats: &mut Collector, code: &Code) {
         if self.laps.all[lap as usize].row == NONE {
             let parts = std::mem::take(&mut self.laps.all[lap as usize].parts);
-            let mut sum: Vec<i64> = Vec::new();
-            let fits = parts.iter().all(|part| {
-                let row = self.row(part.link, details, stats, code);
-                if row != NONE {
-                    let row = self.rows.row(row);
-                    sum.resize(row.len(), 0);
-                    sum.iter_mut().zip(row).for_each(|(s, n)| *s += i64::from(*n) * (1 + i64::from(part.again)));
-                }
-                row != NONE
-            });
-            let row = if fits { self.rows.keep(&sum) } else { NONE };
+            let rows = parts.iter().map(|p| (self.row(p.link, details, stats, code), 1 + u64::from(p.again)));
+            let rows: Vec<(u32, u64)> = rows.collect();
+            let row = self.rows.compose(&rows);
             let known = &mut self.laps.all[lap as usize];
             (known.row, known.parts) = (row, parts);
             if row == NONE {
@@ -138,11 +154,12 @@ impl Links {
             self.laps.shown.push(lap);
         }
         known.shown += times;
-        let row = known.row;
-        self.rows.add(row, times, stats);
+        let row = [(known.row, times)];
+        self.rows.add(&row, stats);
     }
 
     /// The number of a link's row, made if it has none; none if it is too large.
+    #[inline]
     fn row(&mut self, at: u32, details: &Details, stats: &Collector, code: &Code) -> u32 {
         if self.all[at as usize].row == NONE {
             let row = self.make(at, details, stats, code);

@@ -28,9 +28,10 @@ pub(super) struct SlotTotals {
 pub(super) const ISSUE: usize = SLOT_UNITS;
 
 /// Places of [`Ahead`] behind the stalls: cycles that a unit of a long group is kept, then for each matrix unit what it streamed
-/// (sixteenths of cycles) and how long it was idle.
+/// (sixteenths of cycles) and how long it was idle by itself. Before these, how long all that the program uses were idle.
 const KEPT: usize = ISSUE + 1;
-const MXUS: usize = KEPT + SLOT_UNITS;
+const ALL_MXUS: usize = KEPT + SLOT_UNITS;
+const MXUS: usize = ALL_MXUS + 1;
 
 /// What replays add to the counters that samples tell of, besides runs of bundles: cycles by unit, of all causes.
 pub(crate) struct Ahead<'a> {
@@ -40,16 +41,17 @@ pub(crate) struct Ahead<'a> {
 
 impl Ahead<'_> {
     /// A bundle waited.
+    #[inline]
     pub fn wait(&mut self, bundle: u32, cycles: i64) {
-        places(self.code.heads[bundle as usize].units).for_each(|place| self.of[place] += cycles);
+        let places = &PLACES[self.code.heads[bundle as usize].units as usize & (PLACES.len() - 1)];
+        if let Some((of, _)) = self.of.split_first_chunk_mut::<WIDE>() {
+            of.iter_mut().zip(places).for_each(|(of, place)| *of += cycles & place);
+        }
     }
 
     /// A matrix unit was idle, or all that the program uses were.
     pub fn mxu_stall(&mut self, unit: Option<usize>, cycles: i64) {
-        let all = (0..(self.of.len() - MXUS) / 2).filter(|u| self.code.mxus_used >> u & 1 == 1);
-        for u in all.filter(|u| unit.is_none_or(|unit| unit == *u)) {
-            self.of[MXUS + 2 * u + 1] += cycles;
-        }
+        self.of[unit.map_or(ALL_MXUS, |unit| MXUS + 2 * unit + 1)] += cycles;
     }
 
     /// A slot group was busy in a stall.
@@ -77,22 +79,29 @@ impl Ahead<'_> {
 impl Collector {
     /// Keeps counters for samples from now on: called before the first bundle.
     pub fn watch(&mut self, parts: &Parts<'_>) {
-        let of_form: Vec<_> = parts.code.activity.instructions.iter().map(|i| parts.of_bundle(i)).collect();
-        let mut before = Vec::with_capacity(parts.code.heads.len() + 1);
+        let activity = &parts.code.activity;
+        let forms: Vec<_> = activity.instructions.iter().map(|i| parts.of_bundle(i).map(u32::from)).collect();
+        let mut before = Vec::with_capacity(activity.of.len() + 1);
         let mut sum = [0u32; 2 * SLOT_UNITS];
         before.push(sum);
+        let count = |sum: &mut [u32; 2 * SLOT_UNITS], form: &u32| {
+            sum.iter_mut().zip(&forms[*form as usize]).for_each(|(s, n)| *s = s.wrapping_add(*n));
+            *sum
+        };
         // They are in the order of bundles.
-        let mut kept = parts.kept().peekable();
-        for (b, form) in parts.code.activity.of.iter().enumerate() {
-            sum.iter_mut().zip(of_form[*form as usize]).for_each(|(s, n)| *s = s.wrapping_add(u32::from(n)));
-            while let Some((_, unit, cycles)) = kept.next_if(|k| k.0 == b) {
-                sum[unit] = sum[unit].wrapping_add(cycles as u32);
-            }
-            before.push(sum);
+        for (bundle, unit, cycles) in parts.kept() {
+            before.extend(activity.of[before.len() - 1..bundle].iter().map(|form| count(&mut sum, form)));
+            sum[unit] = sum[unit].wrapping_add(cycles as u32);
         }
+        before.extend(activity.of[before.len() - 1..].iter().map(|form| count(&mut sum, form)));
         let units = parts.code.heads.iter().map(|h| h.units).collect();
         let ahead = vec![0; MXUS + 2 * parts.mxus.len()];
         self.live = Some(Box::new(Live { before, units, now: SlotTotals::default(), ahead }));
+    }
+
+    /// Whether samples are taken.
+    pub fn watched(&self) -> bool {
+        self.live.is_some()
     }
 
     /// Bundles `first..=last` issued in a row `times` times, as samples count it.
@@ -161,7 +170,7 @@ impl Collector {
         }
         put(parts.dma.served().round() as u64, parts.dma.busy, 0);
         put(self.bundles, self.bundles, sum(&now.stall[ISSUE]) + ahead[ISSUE]);
-        let all = self.mxu_stall.last().map_or(0, sum);
+        let all = self.mxu_stall.last().map_or(0, sum) + ahead[ALL_MXUS];
         for (u, m) in parts.mxus.iter().enumerate() {
             let used = parts.code.mxus_used >> u & 1 == 1;
             let busy = m.busy_with(ahead[MXUS + 2 * u] as u64);
@@ -174,18 +183,16 @@ impl Collector {
 impl Live {
     /// What bundles `first..=last` add to [`SlotTotals::sums`].
     #[inline]
-    fn of_run(&self, first: u32, last: u32) -> impl Iterator<Item = u32> + use<'_> {
+    fn of_run(&self, first: u32, last: u32) -> [u32; 2 * SLOT_UNITS] {
         let (a, b) = (&self.before[first as usize], &self.before[last as usize + 1]);
-        a.iter().zip(b).map(|(a, b)| b.wrapping_sub(*a))
+        std::array::from_fn(|i| b[i].wrapping_sub(a[i]))
     }
 
     /// Bundles `first..=last` issued so many times.
     #[inline]
     pub fn run(&mut self, first: u32, last: u32, times: u64) {
-        let (a, b) = (&self.before[first as usize], &self.before[last as usize + 1]);
-        for ((sum, a), b) in self.now.sums.iter_mut().zip(a).zip(b) {
-            *sum += u64::from(b.wrapping_sub(*a)) * times;
-        }
+        let more = self.of_run(first, last);
+        self.now.sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += u64::from(more) * times);
     }
 
     pub fn stall(&mut self, bundle: usize, cause: Cause, cycles: u64) {
@@ -194,6 +201,24 @@ impl Live {
         }
     }
 }
+
+/// Numbers of a row of [`PLACES`], for whole vectors.
+const WIDE: usize = (ISSUE + 1).next_multiple_of(4);
+
+/// By the slot units that a bundle has instructions for: all bits where its waits count, none elsewhere ([`places`]).
+static PLACES: [[i64; WIDE]; 1 << SLOT_UNITS] = {
+    let mut all = [[0; WIDE]; 1 << SLOT_UNITS];
+    let mut units = 0;
+    while units < all.len() {
+        let mut place = 0;
+        while place <= ISSUE {
+            all[units][place] = if place == ISSUE || units >> place & 1 == 1 { -1 } else { 0 };
+            place += 1;
+        }
+        units += 1;
+    }
+    all
+};
 
 /// Where waits of a bundle with instructions for some units count.
 pub(super) fn places(units: u32) -> impl Iterator<Item = usize> {
