@@ -38,7 +38,7 @@ fn large(path: &str) {
     run.devices[0].cycles = at;
     recorded.trace.ops = spans;
     let ran = Ran { source: MLP, ..Ran::new("mlp.hlo", client.chip(), &exe.program, Mode::TimingOnly) };
-    let file = profile::write(&Run { ran: &ran, run: &run, level: Level::Bundles }, &[recorded]);
+    let file = profile::bytes(&Run { ran: &ran, run: &run, level: Level::Bundles }, &[recorded]);
     std::fs::write(path, file).expect("writable");
 }
 

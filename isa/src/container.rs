@@ -13,7 +13,7 @@
 //! multiple of its size. What a program says is not checked here: see [`Program::decode`].
 
 use crate::program::{Constant, Program};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// First bytes of a program file.
 pub const MAGIC: [u8; 8] = *b"SYSTOLE\0";
@@ -67,20 +67,24 @@ fn bounded(payload: &[u8]) -> Result<(Program, usize), bincode::error::DecodeErr
 
 /// The file of a program.
 pub fn write_program(program: &Program) -> Vec<u8> {
-    let mut file = Vec::new();
-    append(program, program.code.len(), &mut file);
+    let code = program.code.len();
+    let mut file = Vec::with_capacity(HEADER_BYTES + code + code / 4 + (1 << 12));
+    file.resize(HEADER_BYTES, 0);
+    encode(program, &mut file);
+    let payload = &file[HEADER_BYTES..];
+    let header = header(crc32fast::hash(payload), payload.len());
+    file[..HEADER_BYTES].copy_from_slice(&header);
     file
 }
 
 /// The file of a program without its constants: what shows code needs no more.
 pub fn write_code(program: &Program) -> Vec<u8> {
-    let mut file = Vec::new();
-    append_code(program, &mut file);
-    file
+    let (before, code, behind) = code_parts(program);
+    [&before, code, &behind].concat()
 }
 
-/// [`write_code`] behind other bytes.
-pub fn append_code(program: &Program, file: &mut Vec<u8>) {
+/// [`write_code`] in the parts that it is put together from, of which the second is the program's own.
+pub fn code_parts(program: &Program) -> (Vec<u8>, &[u8], Vec<u8>) {
     let Program {
         name,
         chip,
@@ -97,35 +101,35 @@ pub fn append_code(program: &Program, file: &mut Vec<u8>) {
         pod,
         debug,
     } = program;
-    // As a program is written, field by field.
-    let first = (name, chip, fingerprint, ByteString(code), bundles, descs);
-    let rest = (params, results, memory, traps, host_calls, pod, debug);
-    append(&(first, Vec::<Constant>::new(), rest), code.len(), file);
+    // As a program is written, field by field; code as its length and its bytes.
+    let mut before = vec![0; HEADER_BYTES];
+    encode(&(name, chip, fingerprint, code.len() as u64), &mut before);
+    let mut behind = Vec::new();
+    encode(
+        &(bundles, descs, Vec::<Constant>::new(), params, results, memory, traps, host_calls, pod, debug),
+        &mut behind,
+    );
+    let mut crc = crc32fast::Hasher::new();
+    [&before[HEADER_BYTES..], code, &behind].into_iter().for_each(|part| crc.update(part));
+    let header = header(crc.finalize(), before.len() - HEADER_BYTES + code.len() + behind.len());
+    before[..HEADER_BYTES].copy_from_slice(&header);
+    (before, code, behind)
 }
 
-/// Bytes as [`Program::code`] is written.
-struct ByteString<'a>(&'a [u8]);
-
-impl Serialize for ByteString<'_> {
-    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        crate::byte_string::serialize(self.0, s)
-    }
-}
-
-/// A file of what is written as a program is, of which so many bytes are code, behind other bytes.
-fn append(program: &impl Serialize, code: usize, out: &mut Vec<u8>) {
-    let begin = out.len();
-    out.reserve(HEADER_BYTES + code + code / 4 + (1 << 12));
-    out.resize(begin + HEADER_BYTES, 0);
-    bincode::serde::encode_into_std_write(program, out, bincode::config::standard())
+/// Writes a part of a program behind others.
+fn encode(part: &impl Serialize, out: &mut Vec<u8>) {
+    bincode::serde::encode_into_std_write(part, out, bincode::config::standard())
         .expect("a program has only plain data and memory takes all bytes");
-    let file = &mut out[begin..];
-    let payload = &file[HEADER_BYTES..];
-    let (crc, length) = (crc32fast::hash(payload), payload.len() as u64);
-    file[..8].copy_from_slice(&MAGIC);
-    file[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    file[12..16].copy_from_slice(&crc.to_le_bytes());
-    file[16..24].copy_from_slice(&length.to_le_bytes());
+}
+
+/// The header of a payload of so many bytes with that checksum.
+fn header(crc: u32, length: usize) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    header[..8].copy_from_slice(&MAGIC);
+    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[12..16].copy_from_slice(&crc.to_le_bytes());
+    header[16..24].copy_from_slice(&(length as u64).to_le_bytes());
+    header
 }
 
 /// The program of a file.

@@ -72,7 +72,7 @@ pub(crate) fn keep(e: &Executable, mode: Mode, recorded: Vec<Recorded>, run: &Po
     let start = Instant::now();
     let ran = ran(e.client.runtime.chip(), &e.exe.program, &e.facts, mode);
     let Ok(text) = serde_json::to_string(&report(&ran, run)) else { return };
-    let profile = (!recorded.is_empty()).then(|| profile::write(&Run { ran: &ran, run, level: LEVEL }, &recorded));
+    let profile = (!recorded.is_empty()).then(|| profile::bytes(&Run { ran: &ran, run, level: LEVEL }, &recorded));
     if let Some(bytes) = profile.as_ref().filter(|_| shown) {
         live::show(e, bytes, start);
     }

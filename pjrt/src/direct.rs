@@ -8,7 +8,7 @@ use crate::proto::Override;
 use crate::queue::on_large_stack;
 use serde::Deserialize;
 use std::collections::BTreeMap;
-use systole_runtime::profile::{Profile, Run, write};
+use systole_runtime::profile::{Profile, Run, bytes};
 use systole_runtime::source::{self, Source};
 use systole_runtime::{
     Array, Attached, CompileOptions, Mode, NoObserver, Observer, PodOptions, Queues, RunOptions, export, report,
@@ -81,7 +81,7 @@ fn run_here(code: &[u8], asked: &Asked, inputs: &[Array]) -> Result<Done, Error>
     let recorded: Vec<_> = recorders.into_iter().map(|r| r.finish()).collect();
     let ran = collect::ran(client.runtime.chip(), &exe.program, &facts, mode);
     let profile =
-        (!recorded.is_empty()).then(|| write(&Run { ran: &ran, run: &done.run, level: collect::LEVEL }, &recorded));
+        (!recorded.is_empty()).then(|| bytes(&Run { ran: &ran, run: &done.run, level: collect::LEVEL }, &recorded));
     let report = serde_json::to_value(report(&ran, &done.run)).map_err(|e| Error::internal(e.to_string()))?;
     let outputs = done.outputs.into_iter().next().unwrap_or_default();
     Ok(Done { outputs, report, profile })

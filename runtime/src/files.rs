@@ -12,6 +12,9 @@ fn beside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))
 }
 
+/// Bytes that are written at once: a file system takes as long for few.
+const BUFFER: usize = 1 << 17;
+
 /// Writes a file by `fill`, and puts it in its place when it is whole. Pipes and devices are written as they are.
 ///
 /// # Errors
@@ -25,7 +28,7 @@ pub fn write_by(
     let target = std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
     let first = if special { PathBuf::from(path) } else { beside(&target) };
     let write = || -> std::io::Result<()> {
-        let mut out = BufWriter::new(File::create(&first)?);
+        let mut out = BufWriter::with_capacity(BUFFER, File::create(&first)?);
         fill(&mut out)?;
         out.flush()?;
         if special {

@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::session::{self, Opened};
 use systole_runtime::profile::{self, Recorded, Recorder, Run};
 use systole_runtime::report::{self, report};
-use systole_runtime::{Array, Executable, Mode, NoObserver, Observer, Report, RuntimeError, npz};
+use systole_runtime::{Array, Executable, Mode, NoObserver, Observer, Report, RuntimeError, files, npz};
 
 /// Flags of `systole run`.
 #[derive(clap::Args)]
@@ -113,7 +113,8 @@ fn one(a: &Args, opened: Opened) -> Result<(Executable, Option<Report>), Runtime
     };
     if let Some(path) = &a.record.profile {
         let recorded: Vec<Recorded> = recorders.into_iter().map(Recorder::finish).collect();
-        output::write(path, &profile::write(&Run { ran: &ran, run: &done.run, level: a.record.level() }, &recorded))?;
+        let run = Run { ran: &ran, run: &done.run, level: a.record.level() };
+        files::write_by(path, |out| profile::write(&run, &recorded, out))?;
     }
     let report = told.then(|| report(&ran, &done.run));
     if let Some(report) = &report {

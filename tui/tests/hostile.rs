@@ -31,7 +31,7 @@ fn sections() -> Vec<([u8; 4], Vec<u8>)> {
 fn file(sections: &[([u8; 4], Vec<u8>)]) -> Vec<u8> {
     let mut out = PROFILE[..12].to_vec();
     for (kind, raw) in sections {
-        profile::section(kind, raw, &mut out);
+        profile::section(kind, raw, &mut out).expect("memory takes all");
     }
     out
 }

@@ -21,7 +21,8 @@ use crate::report::{HostReport, Ran, Setup};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
-use systole_isa::container::{ContainerError, append_code};
+use std::io::{self, Write};
+use systole_isa::container::{ContainerError, code_parts};
 use systole_isa::{ChipConfig, Program, read_program};
 use systole_simulator::{LinkReport, PodRun};
 
@@ -67,24 +68,24 @@ pub fn is_profile(bytes: &[u8]) -> bool {
 }
 
 /// Writes a section of a file behind others: its kind, a checksum, and its bytes, packed if they are many.
-pub fn section(kind: &[u8; 4], raw: &[u8], out: &mut Vec<u8>) {
+///
+/// # Errors
+/// Of `out`.
+pub fn section(kind: &[u8; 4], raw: &[u8], out: &mut impl Write) -> io::Result<()> {
     let packed = (raw.len() >= PACKED).then(|| lz4_flex::block::compress(raw)).filter(|p| p.len() < raw.len());
-    put_section(kind, out, |out| {
-        out.extend_from_slice(packed.as_deref().unwrap_or(raw));
-        raw.len()
-    });
+    put_section(kind, raw.len(), &[packed.as_deref().unwrap_or(raw)], out)
 }
 
-/// A section of what `put` appends as it is stored; it tells how many bytes that are unpacked.
-fn put_section(kind: &[u8; 4], out: &mut Vec<u8>, put: impl FnOnce(&mut Vec<u8>) -> usize) {
-    let head = out.len();
-    out.extend_from_slice(kind);
-    out.resize(head + SECTION, 0);
-    let unpacked = put(out);
-    let (head, stored) = out[head..].split_at_mut(SECTION);
-    head[4..8].copy_from_slice(&crc32fast::hash(stored).to_le_bytes());
-    head[8..16].copy_from_slice(&(unpacked as u64).to_le_bytes());
-    head[16..24].copy_from_slice(&(stored.len() as u64).to_le_bytes());
+/// A section of so many bytes unpacked, of what is stored of it in parts.
+fn put_section(kind: &[u8; 4], unpacked: usize, parts: &[&[u8]], out: &mut impl Write) -> io::Result<()> {
+    let mut crc = crc32fast::Hasher::new();
+    parts.iter().for_each(|part| crc.update(part));
+    let stored: usize = parts.iter().map(|part| part.len()).sum();
+    out.write_all(kind)?;
+    out.write_all(&crc.finalize().to_le_bytes())?;
+    out.write_all(&(unpacked as u64).to_le_bytes())?;
+    out.write_all(&(stored as u64).to_le_bytes())?;
+    parts.iter().try_for_each(|part| out.write_all(part))
 }
 
 /// A number of cycles, as files have it.
@@ -111,7 +112,8 @@ fn get_spans(r: &mut Reader<'_>) -> Result<Spans, FileError> {
 }
 
 fn put_recorded(r: &Recorded) -> Vec<u8> {
-    let (Recorded { trace: t, detail }, mut w) = (r, Writer::default());
+    let Recorded { trace: t, detail } = r;
+    let mut w = Writer(Vec::with_capacity(t.transfers.len() * 12 + t.samples.units.busy.len() * 4 + (1 << 14)));
     w.plain([detail.op_window, detail.kernel_window, detail.transfer_stride, detail.bundle_stride].into_iter());
     for spans in [&t.ops, &t.kernels, &t.runs, &t.waits] {
         put_spans(spans, &mut w);
@@ -197,36 +199,37 @@ fn get_samples(r: &mut Reader<'_>) -> Result<Samples, FileError> {
     Ok(Samples { cycle, bundles, hbm_read, hbm_write, units })
 }
 
-/// The file of a run and what was recorded of it.
-pub fn write(what: &Run<'_>, recorded: &[Recorded]) -> Vec<u8> {
+/// The file of [`write`] in memory.
+pub fn bytes(what: &Run<'_>, recorded: &[Recorded]) -> Vec<u8> {
+    let mut file = Vec::new();
+    write(what, recorded, &mut file).expect("memory takes all, and plain data always have a text");
+    file
+}
+
+/// Writes the file of a run and what was recorded of it.
+///
+/// # Errors
+/// Of `out`.
+pub fn write(what: &Run<'_>, recorded: &[Recorded], out: &mut impl Write) -> io::Result<()> {
     let Run { ran: Ran { setup, chip, program, source, host, whole }, run, level } = what;
     let source = if source.len() <= MAX_SOURCE { source } else { "" };
-    // What is packed takes about a quarter of what it takes in memory.
-    let columns: usize =
-        recorded.iter().map(|r| r.trace.transfers.len() * 8 + r.trace.samples.units.busy.len() * 4).sum();
-    let mut out = Vec::with_capacity(2 * program.code.len() + source.len() + columns / 4 + (1 << 17));
-    out.extend_from_slice(&MAGIC);
-    out.extend_from_slice(&VERSION.to_le_bytes());
+    out.write_all(&MAGIC)?;
+    out.write_all(&VERSION.to_le_bytes())?;
     let (level, setup, host, whole) = (*level, Cow::Borrowed(setup), Cow::Borrowed(host), Cow::Borrowed(&whole[..]));
     let head = Head { level, setup, chip: Cow::Borrowed(chip), host, whole };
-    // Plain data: it always has a text.
-    section(b"meta", &serde_json::to_vec(&head).unwrap_or_default(), &mut out);
-    section(b"text", source.as_bytes(), &mut out);
-    // Packing code takes longer than all the rest.
-    put_section(b"code", &mut out, |out| {
-        let begin = out.len();
-        append_code(program, out);
-        out.len() - begin
-    });
-    let mut w = Writer::default();
+    section(b"meta", &serde_json::to_vec(&head)?, out)?;
+    section(b"text", source.as_bytes(), out)?;
+    // Packing code would take longer than all the rest.
+    let (before, code, behind) = code_parts(program);
+    put_section(b"code", before.len() + code.len() + behind.len(), &[&before, code, &behind], out)?;
+    let mut w = Writer(Vec::with_capacity(program.bundles as usize * 3 * run.devices.len().min(4) + (1 << 15)));
     counters::put(run, &mut w);
-    section(b"run ", &w.0, &mut out);
+    section(b"run ", &w.0, out)?;
     // Of devices that others stand for nothing was recorded.
     for r in recorded.iter().take(lanes(run)) {
-        section(b"devi", &put_recorded(r), &mut out);
+        section(b"devi", &put_recorded(r), out)?;
     }
-    section(b"end.", &[], &mut out);
-    out
+    section(b"end.", &[], out)
 }
 
 /// That what the sections unpack to can be held.

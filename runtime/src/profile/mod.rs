@@ -25,7 +25,7 @@ pub mod scope;
 mod spans;
 pub mod table;
 
-pub use file::{FileError, MAGIC, VERSION, is_profile, read, section, write};
+pub use file::{FileError, MAGIC, VERSION, bytes, is_profile, read, section, write};
 pub use join::Run;
 pub use lane::{Lane, LaneKind};
 pub use record::{Limits, Recorded, Recorder};

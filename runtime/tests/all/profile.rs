@@ -32,7 +32,7 @@ fn recorded(chip: &str, text: &str, mode: Mode, level: Level, limits: Limits) ->
 
 /// The profile of a run, and its file, which is read to the same.
 fn joined(run: &Run<'_>, recorded: Vec<Recorded>) -> (Profile, Vec<u8>) {
-    let file = profile::write(run, &recorded);
+    let file = profile::bytes(run, &recorded);
     let p = Profile::new(run, recorded, systole_isa::write_code(run.ran.program));
     assert!(profile::read(&file).is_ok_and(|read| read == p), "what is read is what was written");
     (p, file)

@@ -16,7 +16,7 @@ use systole_isa::write_code;
 use systole_runtime::profile::code::Code;
 use systole_runtime::profile::{self, Level, Limits, Profile, Recorder, Run};
 use systole_runtime::report::HostReport;
-use systole_runtime::{Mode, NoObserver, Observer, Ran, RuntimeError};
+use systole_runtime::{Mode, NoObserver, Observer, Ran, RuntimeError, files};
 use systole_tui::{App, Data, Effect, Event, Key, Phase, View, export, json, update};
 
 /// Flags of `systole top`. MODULE may be a profile: then the recorded run is shown.
@@ -114,7 +114,7 @@ fn simulate(a: &Args, control: &Control, news: &Sender<Event>) -> Result<Profile
     let ran = ready.measured(&a.run, mode);
     let (run, recorded) = (Run { ran: &ran, run: &done.run, level: a.record.level() }, live.finish());
     if let Some(path) = &a.record.profile {
-        output::write(path, &profile::write(&run, &recorded))?;
+        files::write_by(path, |out| profile::write(&run, &recorded, out))?;
     }
     Ok(Profile::new(&run, recorded, write_code(&program)))
 }

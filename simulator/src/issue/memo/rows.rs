@@ -12,6 +12,9 @@ use multiversion::multiversion;
 /// A row is filled up to a multiple of so many numbers, for loops over wide vectors without a rest.
 const FILL: usize = 32;
 
+/// Numbers of the rows of most programs.
+const EXPECTED: usize = 1 << 18;
+
 /// The largest number of a sum of rows.
 const LARGEST: u64 = i32::MAX as u64;
 
@@ -57,6 +60,10 @@ impl Rows {
             return NONE;
         }
         let (begin, number) = (self.all.len(), self.most.len());
+        if begin == 0 {
+            // Growing would copy all of them, into memory that nobody has touched yet.
+            self.all.reserve(EXPECTED);
+        }
         self.width = row.len().next_multiple_of(FILL);
         self.all.extend(row.iter().map(|n| *n as i32));
         self.all.resize(begin + self.width, 0);
