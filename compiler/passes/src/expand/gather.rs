@@ -128,17 +128,17 @@ fn cut_where_fixed(b: &mut Emit, x: NodeId, indices: NodeId, g: &Gather) -> (Nod
 
 /// Bytes of a slice of several dimensions that is copied as it lies: as a row of a table it would be laid out anew, and the
 /// table with it.
-const SLAB: u64 = 1 << 18;
+pub const SLAB: u64 = 1 << 18;
 
-/// Slices of that size fit in vector memory so many times, several of them under way; more of them are gathered as rows are.
-const SLABS: (u64, u64) = (8, 64);
+/// Slices of that size fit in vector memory fewer times; more of them are gathered as rows are.
+pub const SLABS: u64 = 64;
 
 /// Whether `n` slices are large, have rows of their own, and are together more than vector memory holds.
 fn are_slabs(b: &Emit, x: NodeId, g: &Gather, (n, vmem): (u64, u64)) -> bool {
     let sizes = &g.slice_sizes;
     let bytes = sizes.iter().product::<u64>() * u64::from(b.dtype(x).bits()).max(8) / 8;
     let rows = sizes.iter().filter(|&&s| s != 1).count() > 1;
-    rows && bytes >= SLAB && (vmem / SLABS.1 + 1..=vmem / SLABS.0).contains(&bytes) && bytes.saturating_mul(n) > vmem
+    rows && bytes >= SLAB && bytes > vmem / SLABS && bytes.saturating_mul(n) > vmem
 }
 
 /// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.

@@ -40,7 +40,7 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], (options, once): (&PassOptions
         Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x, (&options.chip, once))),
         Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x, (&options.chip, once))),
         Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
-        Op::Scatter(s) => Some(scatter::lower(b, s, x, options.chip.tile)?),
+        Op::Scatter(s) => Some(scatter::lower(b, s, x, &options.chip)?),
         Op::SelectAndScatter { window, select, scatter } => {
             Some(select_scatter::lower(b, window, (*select, *scatter), x, options)?)
         }

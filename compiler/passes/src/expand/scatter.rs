@@ -2,15 +2,16 @@
 //!
 //! Canonical form ("rows"): operands `[R, W..]`, indices `s32[n]` (negative: skipped), updates `[n, W..]`: a scatter with
 //! `update_window_dims={1..}`, `inserted_window_dims={0}`, `scatter_dims_to_operand_dims={0}`, `index_vector_dim=1`. Other
-//! windows are read, combined and written back one after the other, in a loop if there are many.
+//! windows are read, combined and written back one after the other, in a loop if there are many; so are large ones.
 
 mod known;
 
-use super::gather::{Indexed, fixed, index_arrays, linear, own};
+use super::gather::{Indexed, SLAB, SLABS, fixed, index_arrays, linear, own};
 use super::index::as_s32;
 use super::packed;
 use crate::edit::Emit;
 use crate::make::{inverse, one_or_tuple};
+use crate::options::Facts;
 use crate::simplify::{combiner, identity};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Direction, IndexMap, NodeId, Op, Scatter, Shape, SliceDim};
@@ -35,10 +36,10 @@ struct Windows {
     updates: Vec<NodeId>,
 }
 
-pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId], tile: (u32, u32)) -> Result<NodeId, CompileError> {
+pub fn lower(b: &mut Emit, s: &Scatter, operands: &[NodeId], chip: &Facts) -> Result<NodeId, CompileError> {
     let count = (operands.len() - 1) / 2;
     let (inputs, indices) = (&operands[..count], operands[count]);
-    let results = scattered(b, s, inputs, (indices, &operands[count + 1..]), tile)?;
+    let results = scattered(b, s, inputs, (indices, &operands[count + 1..]), chip)?;
     Ok(if count == 1 { results[0] } else { b.tuple(&results) })
 }
 
@@ -48,7 +49,7 @@ fn scattered(
     s: &Scatter,
     inputs: &[NodeId],
     (indices, updates): (NodeId, &[NodeId]),
-    tile: (u32, u32),
+    chip: &Facts,
 ) -> Result<Vec<NodeId>, CompileError> {
     if let Some(done) = known::lower(b, s, inputs, indices, updates)? {
         return Ok(done);
@@ -58,7 +59,7 @@ fn scattered(
     let within = |d: usize, at: i64| at >= 0 && at as u64 + sizes[d] <= dims[d];
     if let Some(f) = fixed::apart(b, &s.map, indices, within) {
         let cut = f.part(&dims, &sizes);
-        return in_part(b, s, inputs, (f, updates, &cut), tile);
+        return in_part(b, s, inputs, (f, updates, &cut), chip);
     }
     let (map, indices) = own::batched(b, &s.map, indices, &dims);
     let s = &Scatter { map, ..s.clone() };
@@ -73,10 +74,18 @@ fn scattered(
     if let Some(done) = by_comparison(b, s, inputs, &w)? {
         return Ok(done);
     }
-    if !(0..dims.len()).all(is_row) {
+    if !(0..dims.len()).all(is_row) || are_slabs(b, inputs[0], &w, chip.vmem_bytes) {
         return dynamic(b, s, inputs, &w);
     }
-    Ok(counted(b, s, inputs, (&w, tile)).map_or_else(|| rows(b, s, inputs, (&w, tile)), |done| vec![done]))
+    let w = (&w, chip.tile);
+    Ok(counted(b, s, inputs, w).map_or_else(|| rows(b, s, inputs, w), |done| vec![done]))
+}
+
+/// Whether windows are so large that they are combined where they lie, one after the other: a table's rows pass through vector memory
+/// whole, several at a time.
+fn are_slabs(b: &Emit, x: NodeId, w: &Windows, vmem: u64) -> bool {
+    let bytes = w.sizes.iter().product::<u64>() * u64::from(b.dtype(x).bits()).max(8) / 8;
+    bytes >= SLAB && (w.n == 1 || bytes > vmem / SLABS)
 }
 
 /// Scatters into the part of the operands that the known starts name.
@@ -85,11 +94,11 @@ fn in_part(
     s: &Scatter,
     inputs: &[NodeId],
     (f, updates, cut): (fixed::Fixed, &[NodeId], &[SliceDim]),
-    tile: (u32, u32),
+    chip: &Facts,
 ) -> Result<Vec<NodeId>, CompileError> {
     let parts: Vec<NodeId> = inputs.iter().map(|&x| b.slice(x, cut)).collect();
     let s = &Scatter { map: f.map, ..s.clone() };
-    let done = scattered(b, s, &parts, (f.indices, updates), tile)?;
+    let done = scattered(b, s, &parts, (f.indices, updates), chip)?;
     Ok(put_back(b, inputs, &done, cut))
 }
 
