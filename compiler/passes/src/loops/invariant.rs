@@ -7,9 +7,9 @@
 use super::{element_of_parameter, is_handed_on};
 use crate::edit::{Draft, Emit, Rewritten, calls_effect};
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{Binary, CompId, Computation, Family, Node, NodeId, Op, Shape, Unary};
+use systole_hlo::graph::{ArrayShape, Binary, CompId, Computation, Family, Node, NodeId, Op, Shape, Unary};
 
-/// All that is made before a loop takes one part in so many of vector memory at most; each of it is at most so many times larger than
+/// All that is made before a loop takes one part in so many of vector memory at most, but for what turns take parts of (one in so many at most); each of it is at most so many times larger than
 /// what it is made of.
 const SHARE: u64 = 8;
 const GROWTH: u64 = 2;
@@ -25,11 +25,12 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], vmem: u64) -> Rewritten
     let same = same(&body, b.draft);
     let mut moved = moved(&body, &same);
     let mut left = vmem / SHARE;
+    let sliced = sliced(&body);
     moved.retain(|&id| {
         let bytes = bytes(&body.node(id).shape);
         let fits = bytes <= left && bytes <= GROWTH.saturating_mul(made_of(&body, id));
         left -= if fits { bytes } else { 0 };
-        fits
+        fits || sliced[id.index()] && body.node(id).op.family() == Family::Move
     });
     if moved.is_empty() || !b.draft.fire("invariant") {
         return Ok(None);
@@ -99,6 +100,21 @@ fn moved(c: &Computation, same: &[bool]) -> Vec<NodeId> {
     }
     moved.sort_unstable();
     moved
+}
+
+/// Of which nodes turns use parts alone: such arrays need not be near, and to make all of one for a part of it would take longer the larger
+/// it is.
+fn sliced(c: &Computation) -> Vec<bool> {
+    let mut sliced = vec![true; c.nodes.len()];
+    for n in &c.nodes {
+        let part = |o: &NodeId| {
+            let size = |s: &Shape| s.as_array().map_or(0, ArrayShape::elements);
+            size(&n.shape).saturating_mul(SHARE) <= size(&c.node(*o).shape)
+        };
+        let takes = matches!(n.op, Op::DynamicSlice { .. });
+        n.operands.iter().filter(|o| !(takes && part(o))).for_each(|o| sliced[o.index()] = false);
+    }
+    sliced
 }
 
 fn bytes(s: &Shape) -> u64 {
