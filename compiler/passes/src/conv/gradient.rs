@@ -5,7 +5,7 @@
 //! input are `[K, N]`. Of a depthwise kernel (each batch group is one image, with its own feature) it is products and
 //! sums, without the matrix unit.
 
-use super::{ROW_GROUP, Spec, padded, positions};
+use super::{ROW_GROUP, Spec, images, padded, positions};
 use crate::dot::types::{self, TypePlan, sum_type};
 use crate::edit::{Emit, Rewritten};
 use crate::make::{inverse, whole};
@@ -103,7 +103,10 @@ pub fn depthwise(b: &mut Emit, s: &Spec, groups: u64) -> Rewritten {
     // Channels first, groups along the lanes: `[C, spatial.., groups]` of both.
     let (x, kernel) = (b.convert(s.x, element), b.convert(s.kernel, element));
     let s = padded(b, Spec { x, kernel, ..s.clone() });
-    let x = b.transpose(s.x, &[&[n + 1][..], &(1..=n).collect::<Vec<_>>(), &[0]].concat());
+    let x = match images::natural(b, s.x) {
+        (x, Some((value, edges))) => b.pad(x, value, &edges),
+        (x, None) => x,
+    };
     let kernel = b.transpose(s.kernel, &[&[n][..], &(0..n).collect::<Vec<_>>(), &[n + 1]].concat());
     let places = positions(&outputs);
     let images = b.dims(x)[0];

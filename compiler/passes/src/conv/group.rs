@@ -14,6 +14,8 @@ use systole_isa::DType;
 
 /// Window positions of a depthwise convolution that are unrolled at most.
 const MAX_TAPS: u64 = 128;
+/// Window positions of images that are shifts at most, for each channel: blocks of several push zeros between channels too (measured).
+const SHORT: u64 = 16;
 
 /// A convolution of any number of groups on the matrix unit.
 pub fn lower(b: &mut Emit, s: Spec) -> Result<NodeId, CompileError> {
@@ -61,7 +63,7 @@ fn split(
 }
 
 /// The same convolution of one group: a kernel of all channels, zero where input and output groups differ.
-fn block_diagonal(b: &mut Emit, s: Spec) -> Spec {
+pub(super) fn block_diagonal(b: &mut Emit, s: Spec) -> Spec {
     if s.groups == 1 {
         return s;
     }
@@ -101,6 +103,13 @@ const FEW_FEATURES: u64 = 4;
 pub(super) fn is_lines(b: &Emit, s: &Spec) -> bool {
     let one = s.groups == 1 && s.inputs(b) == 1 && s.features(b) <= FEW_FEATURES;
     one && s.taps() <= MAX_TAPS && is_narrow(b, s)
+}
+
+/// Whether a window on images, of a channel for each group, is so small that sums of shifted lines take less than rows pushed for blocks of
+/// places.
+pub(super) fn is_short(b: &Emit, s: &Spec) -> bool {
+    let dense = s.window.iter().all(|w| w.stride == 1 && w.base_dilation == 1);
+    dense && s.inputs(b) == 1 && s.taps() <= SHORT * s.groups && is_narrow(b, s)
 }
 
 /// One input channel for each group: sums of shifted inputs times a kernel value for each channel; a window of many positions

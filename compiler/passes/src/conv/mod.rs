@@ -4,7 +4,7 @@
 //! - padding and base dilation become an explicit `pad` with zeros, reversal a `reverse` of the kernel; zeros between places are left out
 //!   where there are enough channels ([`phases`]);
 //! - batch groups become feature groups, feature groups see [`group`];
-//! - images of few channels are read as rows of places and channels ([`flat`]);
+//! - images of few channels are read as rows of places and channels ([`flat`]), long lines of few channels as blocks of places ([`lines`]);
 //! - windows of size 1 become dots, few input channels are packed together with window positions ([`pack`]), lines of
 //!   few channels are stacked ([`stack`]), products of many channels with colours are formed for every window position at
 //!   once ([`few`]); windows larger than the output (gradients of kernels) are products of patches where they lie beside each
@@ -17,6 +17,7 @@ mod flat;
 mod gradient;
 mod group;
 mod images;
+mod lines;
 mod pack;
 mod patches;
 mod phases;
@@ -144,13 +145,16 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) 
         None => {
             let spec = batch_groups(b, spec, conv.batch_groups);
             let packed = if group::is_lines(b, &spec) { None } else { flat::packed(b, &spec) };
-            match packed {
-                None => phases::any(b, &spec)?,
-                Some((spec, places)) => {
-                    let spec = padded(b, spec);
-                    let result = typed(b, spec)?;
-                    places.apart(b, result)
-                }
+            if let Some((spec, places)) = packed {
+                let spec = padded(b, spec);
+                let result = typed(b, spec)?;
+                places.apart(b, result)
+            } else if let Some((spec, rows)) = lines::blocks(b, &spec) {
+                let spec = padded(b, spec);
+                let result = typed(b, spec)?;
+                rows.apart(b, result)
+            } else {
+                phases::any(b, &spec)?
             }
         }
     };
