@@ -109,6 +109,11 @@ fn best(a: &ArrayShape, tile: (u32, u32)) -> Vec<usize> {
     weighed.into_iter().filter(|o| o.0 * NEAR.1 <= least * NEAR.0).map(|o| o.1).min().unwrap_or_default()
 }
 
+/// The least memory that an array takes in any order, nearly.
+pub fn least_bytes(a: &ArrayShape, tile: (u32, u32)) -> u64 {
+    bytes(a, &permuted(&a.dims, &best(a, tile)), tile)
+}
+
 /// The order in which slices of an array are better moved, if that takes much less memory than their own: `count` of them.
 pub fn order_of_slices(a: &ArrayShape, count: u64, tile: (u32, u32)) -> Option<Vec<usize>> {
     let p = Some(a).filter(|a| a.rank() >= 2).map(|a| best(a, tile))?;

@@ -4,8 +4,8 @@
 
 use crate::edit::{Draft, Emit, Rewritten, rewrite};
 use crate::{
-    check, collective, columns, conv, dot, dynamic, expand, inline, interleave, lanes, loops, pieces, reductions, rows,
-    shifts, split, squeeze, strips, transfers, window,
+    check, collective, columns, conv, dot, dynamic, expand, generated, inline, interleave, lanes, loops, pieces,
+    reductions, rows, shifts, split, squeeze, strips, transfers, unflatten, window,
 };
 use std::collections::BTreeMap;
 use systole_hlo::core::CoreModule;
@@ -159,6 +159,18 @@ pub const PASSES: &[Pass] = &[
         name: "unsplit",
         summary: "what follows products done while their dimensions are together",
         run: |m, d, o| dot::unsplit::run(m, d, o.chip.tile),
+    },
+    // Once nothing splits or joins dimensions again that are together or apart by then.
+    Pass {
+        name: "unflatten",
+        summary: "what is done between dimensions joined by a reshape and the way back done on them apart",
+        run: |m, d, o| unflatten::run(m, d, o.chip.tile),
+    },
+    // Before anything looks at which dimension lies along lanes.
+    Pass {
+        name: "generated",
+        summary: "long computations from the places of elements alone done on all elements in one dimension",
+        run: |m, d, o| generated::run(m, d, o.chip.tile),
     },
     // Once products have the dimensions that they keep, before chains behind them are cut into strips.
     Pass {

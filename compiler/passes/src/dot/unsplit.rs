@@ -56,7 +56,7 @@ struct Merged {
 }
 
 /// The dimensions of `to` that each of `from` is split into.
-fn parts(from: &[u64], to: &[u64]) -> Option<Vec<Range<usize>>> {
+pub(crate) fn parts(from: &[u64], to: &[u64]) -> Option<Vec<Range<usize>>> {
     let mut all = Vec::with_capacity(from.len());
     let mut next = 0;
     for &size in from {

@@ -1,0 +1,185 @@
+//! `unflatten`: what is done on dimensions that a reshape joined, done on the dimensions as they were.
+//!
+//! `softmax(x.reshape(-1))`, `norm(x.ravel())` and `x.reshape(batch, -1).mean(1)` join dimensions so that elements of a row of lanes come
+//! to lie in others, which moves all of an array; the operations between that and the way back, or a reduction, do not care. Chains
+//! of elementwise operations, reductions and broadcasts behind such a reshape are done on the array as it was, if all that wants what
+//! they make joined are other such operations, reshapes, or anything that takes what is much smaller.
+
+use super::dot::unsplit::parts;
+use super::edit::{Draft, Emit, reachable, rewrite};
+use super::make::array;
+use rustc_hash::FxHashMap;
+use systole_hlo::analysis::uses::uses;
+use systole_hlo::error::CompileError;
+use systole_hlo::graph::{ArrayShape, Computation, Module, Node, NodeId, Op, Shape};
+use systole_isa::Layout;
+
+/// Times that chains are looked through for operations that must stay; what is not settled by then is left as it is.
+const ROUNDS: usize = 16;
+/// Elements from which on an array is worth it.
+const LARGE: u64 = 1 << 14;
+/// A result of one part in so many of what it is made from is joined at less cost than that.
+const SMALL: u64 = 2;
+/// How many times more memory an array may take as it was than joined.
+const SPARSER: u64 = 2;
+
+/// The nodes of a computation that are done on dimensions apart.
+struct Search<'a> {
+    comp: &'a Computation,
+    users: Vec<Vec<NodeId>>,
+    tile: (u32, u32),
+    /// The dimensions that nodes are computed with: each of their own is some neighbours of these.
+    marks: Vec<Option<Vec<u64>>>,
+    /// The same of reshapes that join, whose operand has these dimensions.
+    seeds: Vec<Option<Vec<u64>>>,
+}
+
+impl Search<'_> {
+    fn shape(&self, id: NodeId) -> Option<&ArrayShape> {
+        self.comp.node(id).shape.as_array().filter(|a| !a.dynamic.contains(&true))
+    }
+
+    /// A reshape that joins dimensions along lanes.
+    fn seed(&self, id: NodeId) -> Option<Vec<u64>> {
+        let n = self.comp.node(id);
+        let from = (n.op == Op::Reshape).then(|| n.operands[0])?;
+        let (a, x) = (self.shape(id)?, self.shape(from)?);
+        let joined = parts(&a.dims, &x.dims)?.pop()?;
+        let lanes = u64::from(self.tile.1);
+        let bytes = |dims: &[u64]| Layout::row_major(a.dtype, dims, self.tile.0, self.tile.1).bytes();
+        let moves = joined.len() > 1 && x.dims.last().is_some_and(|&n| n != lanes);
+        let dense = bytes(&x.dims) <= SPARSER * bytes(&a.dims);
+        (moves && dense && a.elements() >= LARGE).then(|| x.dims.clone())
+    }
+
+    fn of(&self, id: NodeId) -> Option<&Vec<u64>> {
+        self.marks[id.index()].as_ref().or(self.seeds[id.index()].as_ref())
+    }
+
+    /// Whether an operand can be had with the dimensions `to`.
+    fn converts(&self, id: NodeId, to: &[u64]) -> bool {
+        if self.of(id).is_some_and(|dims| dims == to) {
+            return true;
+        }
+        let (n, Some(a)) = (self.comp.node(id), self.shape(id)) else { return false };
+        let Op::Broadcast { dims: map } = &n.op else { return false };
+        let Some(all) = parts(&a.dims, to) else { return false };
+        // A part of several dimensions is there only as a whole.
+        map.windows(2).all(|w| w[0] < w[1]) && map.iter().all(|&d| all[d].len() == 1)
+    }
+
+    /// The dimensions that a node would be done on, from those of its operands.
+    #[allow(clippy::wildcard_enum_match_arm, reason = "all others want the program's dimensions")]
+    fn follows(&self, id: NodeId) -> Option<Vec<u64>> {
+        let n = self.comp.node(id);
+        let a = self.shape(id)?;
+        match &n.op {
+            op if op.is_elementwise() => {
+                let same = |o: &&NodeId| self.shape(**o).is_some_and(|x| x.dims == a.dims);
+                let to = n.operands.iter().filter(same).find_map(|o| self.of(*o))?.clone();
+                n.operands.iter().all(|o| self.converts(*o, &to)).then_some(to)
+            }
+            Op::Reduce { dims, .. } if n.operands.len() == 2 => {
+                let x = self.shape(n.operands[0])?;
+                let to = self.of(n.operands[0])?;
+                let all = parts(&x.dims, to)?;
+                let rest = (0..x.rank()).filter(|d| !dims.contains(d));
+                Some(rest.flat_map(|d| to[all[d].clone()].to_vec()).collect())
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether nothing wants all of a node's result joined.
+    fn ends_well(&self, id: NodeId) -> bool {
+        let small = self.shape(id).is_some_and(|a| a.elements() * SMALL <= self.source(id));
+        let takes = |u: &NodeId| self.marks[u.index()].is_some() || self.comp.node(*u).op == Op::Reshape;
+        small || id != self.comp.root && self.users[id.index()].iter().all(takes)
+    }
+
+    /// Elements of what a node is made from.
+    fn source(&self, id: NodeId) -> u64 {
+        let sizes = self.comp.node(id).operands.iter().filter_map(|o| Some(self.shape(*o)?.elements()));
+        sizes.max().unwrap_or(0)
+    }
+
+    /// Marks what can be done on dimensions apart.
+    fn run(&mut self) {
+        for id in self.comp.ids() {
+            self.seeds[id.index()] = self.seed(id);
+            self.marks[id.index()] = self.follows(id);
+        }
+        for _ in 0..ROUNDS {
+            let mut changed = false;
+            for id in self.comp.ids().rev() {
+                if self.marks[id.index()].is_some() && !self.ends_well(id) {
+                    self.marks[id.index()] = None;
+                    changed = true;
+                }
+            }
+            for id in self.comp.ids() {
+                if self.marks[id.index()].is_some() && self.follows(id) != self.marks[id.index()] {
+                    self.marks[id.index()] = None;
+                    changed = true;
+                }
+            }
+            if !changed {
+                return;
+            }
+        }
+        self.marks.fill(None);
+    }
+}
+
+/// Runs the pass; `tile` is the chip's sublanes and lanes.
+pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module, CompileError> {
+    let wanted = reachable(&module);
+    let mut all: FxHashMap<(usize, NodeId), Vec<u64>> = FxHashMap::default();
+    for (i, comp) in module.computations.iter().enumerate().filter(|(i, _)| wanted[*i]) {
+        let n = comp.nodes.len();
+        let mut s = Search { comp, users: uses(comp), tile, marks: vec![None; n], seeds: vec![None; n] };
+        s.run();
+        all.extend(s.marks.into_iter().enumerate().filter_map(|(k, m)| Some(((i, NodeId(k as u32)), m?))));
+    }
+    if all.is_empty() {
+        return Ok(module);
+    }
+    rewrite(module, draft, &mut |b, n, operands| {
+        let Some(to) = all.get(&b.place()).filter(|_| b.draft.fire("unflatten")) else { return Ok(None) };
+        Ok(apart(b, n, operands, to))
+    })
+}
+
+/// An operand with its dimensions apart.
+fn operand(b: &mut Emit, x: NodeId, to: &[u64]) -> NodeId {
+    if let Op::Broadcast { dims: map } = b.op(x).clone()
+        && let Some(all) = parts(b.dims(x), to)
+        && map.iter().all(|&d| all[d].len() == 1)
+    {
+        let places: Vec<usize> = map.iter().map(|&d| all[d].start).collect();
+        let y = b.operand(x, 0);
+        return b.broadcast(y, &places, to);
+    }
+    b.reshape(x, to)
+}
+
+/// The node on dimensions apart, joined again.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is marked")]
+fn apart(b: &mut Emit, n: &Node, operands: &[NodeId], to: &[u64]) -> Option<NodeId> {
+    let a = array(&n.shape).clone();
+    let done = match &n.op {
+        op if op.is_elementwise() => {
+            let xs: Vec<NodeId> = operands.iter().map(|&o| operand(b, o, to)).collect();
+            b.emit(op.clone(), &xs, Shape::array(a.dtype, to))
+        }
+        Op::Reduce { dims, body } => {
+            // What was joined is a reshape by now.
+            let x = (*b.op(operands[0]) == Op::Reshape).then(|| b.operand(operands[0], 0))?;
+            let all = parts(b.dims(operands[0]), b.dims(x))?;
+            let along: Vec<usize> = dims.iter().flat_map(|&d| all[d].clone()).collect();
+            b.reduce_by(&[x], &operands[1..], &along, *body)
+        }
+        _ => return None,
+    };
+    Some(b.reshape(done, &a.dims))
+}
