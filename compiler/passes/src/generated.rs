@@ -15,6 +15,8 @@ use systole_isa::{DType, Layout};
 
 /// More times than that an array takes the memory of its elements, in any order ([`super::lanes`] finds the best).
 const SPARSE: u64 = 2;
+/// Elements of a row at least: to cut shorter ones from full registers takes longer than to make them.
+const WIDE: u64 = 32;
 /// Operations that a result is made of, at least: fewer take no longer than to move it.
 const LONG: usize = 48;
 /// Elements of an array, at least: a register or two.
@@ -37,7 +39,8 @@ impl Search<'_> {
     fn is_sparse(&self, a: &ArrayShape) -> bool {
         let count = a.elements();
         let dense = Layout::row_major(a.dtype, &[count], self.tile.0, self.tile.1).bytes();
-        count >= LEAST && a.rank() > 1 && least_bytes(a, self.tile) > SPARSE * dense
+        let wide = a.rank() > 1 && a.dims.last().is_some_and(|&n| n >= WIDE);
+        count >= LEAST && wide && least_bytes(a, self.tile) > SPARSE * dense
     }
 
     /// Whether an operand follows from places or is one value.
