@@ -127,7 +127,8 @@ enum Long {
     Y,
 }
 
-/// Most rows, columns and contracted elements of each of many small products, and most columns and contracted elements of a
+/// Most rows, columns and contracted elements of each of many small products (as many multiplications in all, if two of them are
+/// [`SHORT`]), and most columns and contracted elements of a
 /// product of one long operand.
 const SMALL: u64 = 16;
 const NARROW: u64 = 4;
@@ -142,7 +143,10 @@ fn long_beside_small(b: &Emit, p: &Parts, k: u64, (m, n): (u64, u64)) -> Option<
     let lanes = u64::from(p.tile.1);
     let batch: u64 = p.batch.iter().map(|c| b.dims(p.x)[c.0]).product();
     if batch >= lanes {
-        return (m.max(n).max(k) <= SMALL).then_some(Long::Batch);
+        let mut sizes = [m, n, k];
+        sizes.sort_unstable();
+        let flat = sizes[0] > 1 && sizes[1] <= SHORT && m * n * k <= SMALL.pow(3);
+        return (m.max(n).max(k) <= SMALL || flat).then_some(Long::Batch);
     }
     let (small, long) = if m < n { (m, n) } else { (n, m) };
     let (of, free) = if m < n { (p.y, &p.y_free) } else { (p.x, &p.x_free) };
@@ -295,6 +299,7 @@ fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
     let (x_batch, y_batch): (Vec<usize>, Vec<usize>) = p.batch.iter().copied().unzip();
     let out_cost = result_sizes(b, p).iter().product::<u64>() * u64::from(to.bits());
     let single = |free: &[usize], x: NodeId| free.iter().all(|&d| b.dims(x)[d] == 1);
+    let many = p.batch.iter().any(|c| b.dims(p.x)[c.0] > 1);
     let mut best: Option<Plan> = None;
     for contracting in orders {
         let (xk, yk): (Vec<usize>, Vec<usize>) = contracting.iter().copied().unzip();
@@ -307,10 +312,12 @@ fn best_plan(b: &Emit, p: &Parts, to: DType) -> Plan {
                 (p.x, &p.x_free, &xk, &x_batch, p.y, &p.y_free, &yk, &y_batch)
             };
             let turned = if swapped && !single(lf, l) && !single(rf, r) { out_cost } else { 0 };
+            // Of many products each of a matrix and a vector, vectors are pushed through matrices: a row each, not all of a matrix's.
+            let pushed = if many && single(rf, r) && !single(lf, l) { out_cost } else { 0 };
             for right_last in [false, true] {
                 let r_order = if right_last { left(rb, rf, rk) } else { right(rb, rf, rk) };
                 let cost = cost(b, l, &left(lb, lf, lk), p.tile).saturating_add(cost(b, r, &r_order, p.tile));
-                let cost = cost.saturating_add(turned);
+                let cost = cost.saturating_add(turned + pushed);
                 if best.as_ref().is_none_or(|p| cost < p.cost) {
                     best = Some(Plan { swapped, contracting: contracting.clone(), right_last, cost });
                 }
