@@ -539,13 +539,18 @@ pub(crate) fn reachable(module: &Module) -> Vec<bool> {
     wanted
 }
 
-/// Drops computations that the entry does not need, makes equal ones one, and gives each a name of its own.
+/// Drops computations that the entry does not need, makes equal ones one but for those of loops, which have their own, and gives each a name
+/// of its own.
 pub fn prune(mut module: Module) -> Module {
     let wanted = reachable(&module);
     let mut ids = vec![CompId(u32::MAX); wanted.len()];
     let mut kept: Vec<Computation> = Vec::new();
     let mut names: FxHashMap<String, u32> = FxHashMap::default();
     let mut shared: FxHashMap<u64, Vec<CompId>> = FxHashMap::default();
+    let mut own = vec![false; wanted.len()];
+    for n in module.computations.iter().flat_map(|c| &c.nodes).filter(|n| matches!(n.op, Op::While { .. })) {
+        n.op.called().iter().for_each(|c| own[c.index()] = true);
+    }
     for (index, mut c) in std::mem::take(&mut module.computations).into_iter().enumerate() {
         if !wanted[index] {
             continue;
@@ -553,12 +558,14 @@ pub fn prune(mut module: Module) -> Module {
         for n in &mut c.nodes {
             n.op.for_each_called(|c| *c = ids[c.index()]);
         }
-        let same = shared.entry(structure(&c)).or_default();
-        if let Some(&id) = same.iter().find(|&&id| is_equal(&kept[id.index()], &c)) {
-            ids[index] = id;
-            continue;
+        if !own[index] {
+            let same = shared.entry(structure(&c)).or_default();
+            if let Some(&id) = same.iter().find(|&&id| is_equal(&kept[id.index()], &c)) {
+                ids[index] = id;
+                continue;
+            }
+            same.push(CompId(kept.len() as u32));
         }
-        same.push(CompId(kept.len() as u32));
         let base = base_name(&c.name).to_string();
         let count = names.entry(base.clone()).or_insert(0);
         c.name = if *count == 0 { base } else { format!("{base}-{count}") };

@@ -3,7 +3,7 @@
 //! - a state element that the body returns unchanged and that starts as a scalar constant is that constant inside;
 //! - a state element that neither the condition, nor the other elements, nor the loop's users need is dropped.
 //!
-//! Bodies shared by several loops are left alone.
+//! Every loop gets a body of its own first ([`own`]), unless there are very many.
 
 pub mod ahead;
 pub mod chunks;
@@ -13,6 +13,7 @@ pub mod fills;
 pub(crate) mod forms;
 pub mod invariant;
 pub mod joined;
+mod own;
 pub mod shapes;
 pub mod stacks;
 pub mod twice;
@@ -23,7 +24,8 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Computation, Module, NodeId, Op, Shape};
 
 /// Simplifies all loops of a module.
-pub fn run(mut module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
+pub fn run(module: Module, draft: &mut Draft) -> Result<Module, CompileError> {
+    let mut module = own::run(module);
     let callers = callers(&module);
     // Callers first, so that what an outer loop learns reaches the loops in it.
     for index in (0..module.computations.len()).rev() {

@@ -21,7 +21,7 @@ use systole_hlo::graph::{NodeId, PadDim, WindowDim};
 /// How many times fewer rows are pushed than one for every place.
 const FEWER: u64 = 2;
 /// Results for each lane, at least.
-const PLACES: u64 = 32;
+const PLACES: u64 = 8;
 /// Channels at most: of more a row is worth pushing, or turned ([`super::few`]).
 const FEW: u64 = ROW_GROUP;
 /// Elements of the matrices for each of the line or of the results, at most.
