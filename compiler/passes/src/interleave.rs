@@ -1,9 +1,9 @@
-//! `interleave`: sums of two arrays spread out so that each is zero where the other is not, as the two put beside each other.
+//! `interleave`: arrays put beside each other along the last dimension element by element (rotations of pairs of features), each spread out
+//! along the lanes; elements are chosen by their place.
 //!
-//! Scans by doubling end so: elements at even places and elements at odd ones, each padded with zeros between, are added.
-//!
-//! Arrays put beside each other along the last dimension element by element (rotations of pairs of features) are the other way
-//! round: there each is spread out along the lanes, and elements are chosen by their place.
+//! `interleave-sums` is the other way round: sums of two arrays spread out so that each is zero where the other is not, as the two put
+//! beside each other. Scans by doubling end so: elements at even places and elements at odd ones, each padded with zeros between, are
+//! added. Along lanes such sums stay.
 
 use super::edit::{Emit, Rewritten};
 use super::simplify::splat_number;
@@ -71,11 +71,14 @@ fn spread_out(b: &mut Emit, to: &[u64], x: NodeId) -> Option<NodeId> {
     Some(b.reshape(all, to))
 }
 
-/// Rewrites one sum, or one reshape.
-pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
-    if let (Op::Reshape, Some(to)) = (&n.op, n.shape.as_array()) {
-        return Ok(spread_out(b, &to.dims, operands[0]));
-    }
+/// Rewrites one reshape.
+pub fn reshapes(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
+    let to = n.shape.as_array().filter(|_| n.op == Op::Reshape);
+    Ok(to.and_then(|to| spread_out(b, &to.dims, operands[0])))
+}
+
+/// Rewrites one sum.
+pub fn sums(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     if !matches!(n.op, Op::Binary(Binary::Add | Binary::Or)) {
         return Ok(None);
     }
@@ -84,7 +87,7 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId]) -> Rewritten {
     let (evens, odds) = (b.dims(even)[d], b.dims(odd)[e]);
     // Along lanes, elements would change places one by one.
     let beside = d == e && (first, second) == (0, 1) && (evens == odds || evens == odds + 1) && d + 1 < b.rank(even);
-    if !beside || odds == 0 || !b.draft.fire("interleave") {
+    if !beside || odds == 0 || !b.draft.fire("interleave-sums") {
         return Ok(None);
     }
     let mut paired = b.dims(odd).to_vec();

@@ -178,11 +178,11 @@ pub const PASSES: &[Pass] = &[
         summary: "the largest of a product's rows and their places as reductions of one result",
         run: |m, d, _| rewrite(m, d, &mut reductions::picks::rule),
     },
-    // Once nothing else makes sums of padded arrays.
+    // When canonical forms are there.
     Pass {
         name: "interleave",
-        summary: "sums of arrays spread out with zeros as the arrays beside each other",
-        run: |m, d, _| rewrite(m, d, &mut interleave::rule),
+        summary: "arrays put beside each other element by element spread out along lanes, and chosen by their place",
+        run: |m, d, _| rewrite(m, d, &mut interleave::reshapes),
     },
     // Before what decides how stacks lie, of which there are two of each else.
     Pass {
@@ -219,6 +219,12 @@ pub const PASSES: &[Pass] = &[
         name: "lanes",
         summary: "long dimensions along lanes where operations do not care",
         run: |m, d, o| lanes::run(m, d, (o.chip.tile, o.chip.vmem_bytes, o.asked.entry_layouts)),
+    },
+    // Once nothing else makes sums of padded arrays, and what is turned lies as it will.
+    Pass {
+        name: "interleave-sums",
+        summary: "sums of arrays spread out with zeros as the arrays beside each other",
+        run: |m, d, _| rewrite(m, d, &mut interleave::sums),
     },
     // Last: reshapes and transposes that the canonical forms needed meet their neighbours.
     Pass {

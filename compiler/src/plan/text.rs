@@ -261,7 +261,7 @@ fn describe_body(body: &Body) -> String {
             let all: Vec<String> = s.sizes.iter().map(u32::to_string).collect();
             format!("move of {}", all.join("x"))
         }
-        Body::Pick(s) => format!("picks of {}x{} from {} tiles", s.rows, s.columns, s.tiles),
+        Body::Pick(s) => format!("picks of {} rows of {} tiles from {} tiles", s.rows, s.columns, s.tiles),
     }
 }
 

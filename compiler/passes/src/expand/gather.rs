@@ -3,7 +3,7 @@
 //! Canonical form ("rows"): operand `[R, W..]`, indices `s32[n]` within `0..R`, result `[n, W..]`: a gather with
 //! `offset_dims={1..}`, `collapsed_slice_dims={0}`, `start_index_map={0}`, `index_vector_dim=1` and whole rows. Slices of
 //! more than one element along indexed dimensions become dynamic slices, in a loop if there are many; so do large slices of
-//! several dimensions.
+//! several dimensions. Many short ones of rows are put together from rows of lanes ([`lines`]).
 //!
 //! Canonical form ("elements"): operand `[N]`, indices `s32[n]`, result `[n]`, or with a batching dimension in front of
 //! each: single elements, found by permutations of lanes. Where tables are so long that this costs more than to fetch a
@@ -11,13 +11,15 @@
 
 pub mod fixed;
 pub mod known;
+mod lines;
 pub mod own;
 
 use super::index::as_s32;
 use super::packed;
+use super::within::bytes;
 use crate::edit::{Emit, Rewritten};
 use crate::make::{array, inverse, unsigned, whole};
-use crate::options::PassOptions;
+use crate::options::{Facts, PassOptions};
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Batching, Binary, Direction, Gather, IndexMap, Node, NodeId, Op, Shape, Unary};
 use systole_isa::DType;
@@ -102,14 +104,16 @@ pub fn lower(
         found
     } else if let Some(found) = by_comparison(b, x, &indexed, g, &batch) {
         found
-    } else if let Some(found) = elements(b, x, &indexed, g, &batch)? {
+    } else if let Some(found) = elements(b, x, &indexed, (g, &batch), &options.chip)? {
         found
     } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1)
         && !are_slabs(b, x, g, (batch.iter().product(), options.chip.vmem_bytes))
     {
         rows(b, x, &indexed, g, (batch.iter().product(), options.chip.tile))
+    } else if let Some(found) = lines::lower(b, x, &indexed, g, batch.iter().product()) {
+        found
     } else {
-        ordered(b, x, indexed, g, (batch.iter().product(), options.chip.tile))?
+        ordered(b, x, indexed, g, (batch.iter().product(), &options.chip))?
     };
     // [n, slice sizes without collapsed and batching dimensions] -> the result's order of dimensions.
     let offset: Vec<u64> = (0..dims.len()).filter(|&d| !g.map.lacks(d)).map(|d| g.slice_sizes[d]).collect();
@@ -177,7 +181,11 @@ fn table_of_rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather) -> No
 /// Elements of a row that is gathered for the sake of one.
 const LINE: u64 = 128;
 /// Cycles that a gathered row costs, as permutations of a register (two units, four cycles each).
-const ROW_COST: u64 = 10;
+const ROW_COST: u64 = 4;
+/// The part of vector memory (one in so many) that a register's rows of a batch of tables may take.
+const TABLES: u64 = 3;
+/// The part that a single table may take from which elements are fetched one after the other, whatever permutations cost.
+const TABLE: u64 = 4;
 /// Most rows of [`LINE`] elements that are gathered at once.
 const MOST_LINES: u64 = 1 << 14;
 /// Most elements of a row that are gathered one by one.
@@ -186,7 +194,7 @@ const NARROW: u64 = 8;
 const MANY_ROWS: u64 = 1 << 15;
 
 /// Slices of one element (or a few, of very many): `[n, slice sizes..]` without sizes of 1, `None` if they are rows.
-fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u64]) -> Rewritten {
+fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], (g, batch): (&Gather, &[u64]), chip: &Facts) -> Rewritten {
     let dims = b.dims(x).to_vec();
     let n: u64 = batch.iter().product();
     let whole = |d: usize| g.slice_sizes[d] == dims[d] || indexed.iter().any(|i| i.dim == d && g.slice_sizes[d] == 1);
@@ -197,7 +205,7 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
     }
     if width != 1 {
         let narrow = width <= NARROW && n >= MANY_ROWS && g.map.batching.is_empty();
-        return if narrow { columns(b, x, indexed, g, n).map(Some) } else { Ok(None) };
+        return if narrow { columns(b, x, indexed, (g, n), chip).map(Some) } else { Ok(None) };
     }
     if dims.iter().product::<u64>() == 1 {
         return Ok(None);
@@ -212,7 +220,7 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
         let count = dims.iter().product();
         let x = b.transpose(x, &order);
         let table = b.reshape(x, &[count]);
-        return picked(b, table, row, n).map(Some);
+        return picked(b, table, row, n, chip).map(Some);
     }
     // [batching dimensions, own dimensions] and indices [batching dimensions, others].
     let own_dims: Vec<usize> = own.iter().map(|i| i.dim).collect();
@@ -238,8 +246,10 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
     let found = if rows == 1 {
         let table = b.reshape(table, &[count]);
         let index = b.reshape(index, &[n]);
-        picked(b, table, index, n)?
-    } else if cost(count, rows, each) <= ROW_COST * n {
+        picked(b, table, index, n, chip)?
+    } else if cost(count, rows, each) <= ROW_COST * n
+        && bytes(b, table) / rows * u64::from(chip.tile.0) <= chip.vmem_bytes / TABLES
+    {
         let canonical = Gather {
             map: IndexMap {
                 collapsed: vec![1],
@@ -259,7 +269,7 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch: &[u
         let index = b.add(first, index);
         let index = b.reshape(index, &[n]);
         let table = b.reshape(table, &[rows * count]);
-        picked(b, table, index, n)?
+        picked(b, table, index, n, chip)?
     };
     let found = b.reshape(found, &moved);
     let found = b.transpose(found, &inverse(&index_order));
@@ -273,10 +283,11 @@ fn cost(count: u64, rows: u64, each: u64) -> u64 {
 }
 
 /// Elements `index` of `table`: `[n]`.
-fn picked(b: &mut Emit, table: NodeId, index: NodeId, n: u64) -> Result<NodeId, CompileError> {
+fn picked(b: &mut Emit, table: NodeId, index: NodeId, n: u64, chip: &Facts) -> Result<NodeId, CompileError> {
     let count = b.elements(table);
     let dtype = b.dtype(table);
-    if cost(count, 1, n) <= ROW_COST * n {
+    let room = bytes(b, table);
+    if cost(count, 1, n) <= ROW_COST * n && room <= chip.vmem_bytes / TABLES || room <= chip.vmem_bytes / TABLE {
         return Ok(b.gather_rows(table, index, false));
     }
     let lines = count.div_ceil(LINE);
@@ -309,7 +320,13 @@ fn from_lines(b: &mut Emit, table: NodeId, index: NodeId) -> NodeId {
 }
 
 /// Gathers of a few neighbouring elements, each by itself.
-fn columns(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> Result<NodeId, CompileError> {
+fn columns(
+    b: &mut Emit,
+    x: NodeId,
+    indexed: &[Indexed],
+    (g, n): (&Gather, u64),
+    chip: &Facts,
+) -> Result<NodeId, CompileError> {
     let dims = b.dims(x).to_vec();
     let row = linear(b, indexed, &dims, n);
     let front: Vec<usize> = indexed.iter().map(|i| i.dim).collect();
@@ -322,7 +339,7 @@ fn columns(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> 
     for w in 0..width {
         let column = b.slice_dim(x, 0, w, w + 1, 1);
         let column = b.reshape(column, &[count]);
-        let found = picked(b, column, row, n)?;
+        let found = picked(b, column, row, n, chip)?;
         parts.push(b.reshape(found, &[1, n]));
     }
     let all = b.concatenate(&parts, 0);
@@ -423,41 +440,49 @@ fn ordered(
     x: NodeId,
     mut indexed: Vec<Indexed>,
     g: &Gather,
-    (n, tile): (u64, (u32, u32)),
+    (n, chip): (u64, &Facts),
 ) -> Result<NodeId, CompileError> {
     let slice = systole_hlo::graph::ArrayShape::new(b.dtype(x), &g.slice_sizes);
-    let Some(p) = crate::lanes::order_of_slices(&slice, n, tile) else { return dynamic(b, x, &indexed, g, n) };
+    let Some(p) = crate::lanes::order_of_slices(&slice, n, chip.tile) else {
+        return dynamic(b, x, &indexed, g, (n, chip));
+    };
     let x = b.transpose(x, &p);
     let back = inverse(&p);
     for i in &mut indexed {
         i.dim = back[i.dim];
     }
     let slice_sizes = p.iter().map(|&d| g.slice_sizes[d]).collect();
-    let done = dynamic(b, x, &indexed, &Gather { slice_sizes, ..g.clone() }, n)?;
+    let done = dynamic(b, x, &indexed, &Gather { slice_sizes, ..g.clone() }, (n, chip))?;
     let all: Vec<usize> = [0].into_iter().chain(back.iter().map(|d| d + 1)).collect();
     Ok(b.transpose(done, &all))
 }
 
 /// Slices of several elements along indexed dimensions: `[n, slice sizes..]`.
-fn dynamic(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> Result<NodeId, CompileError> {
+fn dynamic(
+    b: &mut Emit,
+    x: NodeId,
+    indexed: &[Indexed],
+    g: &Gather,
+    (n, chip): (u64, &Facts),
+) -> Result<NodeId, CompileError> {
     let dtype = b.dtype(x);
     let sizes = &g.slice_sizes;
-    let one = |b: &mut Emit, x: NodeId, indexes: &[NodeId], at: NodeId| {
+    let one = |b: &mut Emit, x: NodeId, indexes: &[NodeId], at: NodeId| -> Result<NodeId, CompileError> {
         let zero = b.index(0);
         let mut starts = vec![zero; sizes.len()];
         for (i, &index) in indexed.iter().zip(indexes) {
             let scalar = b.dynamic_slice(index, &[at], &[1]);
             starts[i.dim] = b.reshape(scalar, &[]);
         }
-        let part = super::index::in_two_steps(b, x, &starts, sizes);
-        b.reshape(part, &[&[1][..], sizes].concat())
+        let part = super::index::part(b, x, &starts, sizes, (chip, false))?;
+        Ok(b.reshape(part, &[&[1][..], sizes].concat()))
     };
     let indexes: Vec<NodeId> = indexed.iter().map(|i| i.index).collect();
     if n <= MAX_UNROLLED {
         let mut parts = Vec::new();
         for i in 0..n {
             let at = b.index(i as i64);
-            parts.push(one(b, x, &indexes, at));
+            parts.push(one(b, x, &indexes, at)?);
         }
         return Ok(b.concatenate(&parts, 0));
     }
@@ -465,7 +490,7 @@ fn dynamic(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -> 
     let empty = b.splat(dtype, &all, 0.0);
     let state = [&[empty, x][..], &indexes].concat();
     let done = b.counted_loop("gather", n, &state, |b, counter, s| {
-        let part = one(b, s[1], &s[2..], counter);
+        let part = one(b, s[1], &s[2..], counter)?;
         let zero = b.index(0);
         let mut starts = vec![zero; all.len()];
         starts[0] = counter;

@@ -4,6 +4,7 @@ use super::within;
 use crate::edit::Emit;
 use crate::options::Facts;
 use crate::simplify::embeds;
+use systole_hlo::error::CompileError;
 use systole_hlo::graph::{Binary, NodeId, Op};
 use systole_isa::DType;
 
@@ -54,28 +55,51 @@ fn starts(b: &mut Emit, given: &[NodeId], from: &[u64], sizes: &[u64]) -> Vec<No
     out
 }
 
-pub fn dynamic_slice(b: &mut Emit, sizes: &[u64], operands: &[NodeId], chip: (&Facts, bool)) -> NodeId {
+/// A dynamic slice of `sizes`.
+///
+/// # Errors
+/// A loop that could not be made.
+pub fn dynamic_slice(
+    b: &mut Emit,
+    sizes: &[u64],
+    operands: &[NodeId],
+    chip: (&Facts, bool),
+) -> Result<NodeId, CompileError> {
     let from = b.dims(operands[0]).to_vec();
     let starts = starts(b, &operands[1..], &from, sizes);
-    if let Some(part) = within::slice(b, operands[0], &starts, sizes, chip) {
-        return part;
-    }
-    in_two_steps(b, operands[0], &starts, sizes)
+    part(b, operands[0], &starts, sizes, chip)
 }
 
-pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId], chip: (&Facts, bool)) -> NodeId {
+/// A dynamic update of a slice.
+///
+/// # Errors
+/// A loop that could not be made.
+pub fn dynamic_update_slice(b: &mut Emit, operands: &[NodeId], chip: (&Facts, bool)) -> Result<NodeId, CompileError> {
     let from = b.dims(operands[0]).to_vec();
     let sizes = b.dims(operands[1]).to_vec();
     let starts = starts(b, &operands[2..], &from, &sizes);
-    if let Some(all) = within::update(b, operands[0], operands[1], &starts, chip) {
-        return all;
-    }
-    b.dynamic_update_slice(operands[0], operands[1], &starts)
+    let done = within::update(b, operands[0], operands[1], &starts, chip)?;
+    Ok(done.unwrap_or_else(|| b.dynamic_update_slice(operands[0], operands[1], &starts)))
+}
+
+/// `sizes` elements of an array from `starts` on, one for each dimension; `once`: cut by code that runs once.
+///
+/// # Errors
+/// A loop that could not be made.
+pub fn part(
+    b: &mut Emit,
+    x: NodeId,
+    starts: &[NodeId],
+    sizes: &[u64],
+    chip: (&Facts, bool),
+) -> Result<NodeId, CompileError> {
+    let done = within::slice(b, x, starts, sizes, chip)?;
+    Ok(done.unwrap_or_else(|| in_two_steps(b, x, starts, sizes)))
 }
 
 /// A dynamic slice, first along the outer dimensions, then along the two inner ones: an array in HBM is cut there where a copy
 /// can begin, and only that part is cut again.
-pub fn in_two_steps(b: &mut Emit, x: NodeId, starts: &[NodeId], sizes: &[u64]) -> NodeId {
+fn in_two_steps(b: &mut Emit, x: NodeId, starts: &[NodeId], sizes: &[u64]) -> NodeId {
     let from = b.dims(x).to_vec();
     let inner = from.len().saturating_sub(2);
     let cut = |d: usize| sizes[d] < from[d];

@@ -37,8 +37,8 @@ pub fn rule(b: &mut Emit, n: &Node, x: &[NodeId], (options, once): (&PassOptions
         Op::BatchNormGrad { epsilon, feature } => Some(batch_norm::gradient(b, x, *epsilon, *feature)),
         Op::BitcastConvert => bits::bitcast(b, n, x[0]),
         Op::StochasticConvert => Some(bits::stochastic(b, n, x)),
-        Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x, (&options.chip, once))),
-        Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x, (&options.chip, once))),
+        Op::DynamicSlice { sizes } => Some(index::dynamic_slice(b, sizes, x, (&options.chip, once))?),
+        Op::DynamicUpdateSlice => Some(index::dynamic_update_slice(b, x, (&options.chip, once))?),
         Op::Gather(g) => Some(gather::lower(b, g, n, x, options)?),
         Op::Scatter(s) => Some(scatter::lower(b, s, x, &options.chip)?),
         Op::SelectAndScatter { window, select, scatter } => {

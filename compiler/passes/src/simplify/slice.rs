@@ -26,6 +26,9 @@ pub fn reverse(b: &mut Emit, x: NodeId, dims: &[usize]) -> Option<NodeId> {
     (kept.len() < dims.len() && b.draft.fire("reverse-fewer")).then(|| b.reverse(x, &kept))
 }
 
+/// The part of a transpose (one in so many) that is cut before it.
+const SMALL: u64 = 64;
+
 #[allow(clippy::wildcard_enum_match_arm, reason = "a rule: all other operations stay as they are")]
 pub fn slice(b: &mut Emit, x: NodeId, dims: &[SliceDim]) -> Option<NodeId> {
     if is_bounded(b, x) {
@@ -66,6 +69,18 @@ pub fn slice(b: &mut Emit, x: NodeId, dims: &[SliceDim]) -> Option<NodeId> {
             inner[dim].start -= start;
             inner[dim].limit = (inner[dim].limit - start).min(b.dims(part)[dim]);
             Some(b.slice(part, &inner))
+        }
+        // A small part is turned by itself, and the rest as others need it.
+        Op::Transpose { permutation }
+            if sizes.iter().product::<u64>().saturating_mul(SMALL) <= b.elements(x)
+                && b.uses(x) > 1
+                && b.draft.fire("slice-transpose") =>
+        {
+            let y = b.operand(x, 0);
+            let mut inner = dims.to_vec();
+            permutation.iter().zip(dims).for_each(|(&p, &d)| inner[p] = d);
+            let part = b.slice(y, &inner);
+            Some(b.transpose(part, &permutation))
         }
         // Nothing else needs the product's other rows.
         Op::Transpose { .. } | Op::Reshape | Op::Dot { .. } if b.uses(x) == 1 => super::product::rows(b, x, dims),

@@ -208,13 +208,13 @@ impl<'a> Lower<'a> {
         }
         // Planes of one row are rows themselves.
         let (rows, columns) = match out.layout.plane_rows() {
-            0 | 1 => (out.layout.planes(), u64::from(self.chip.core.lanes)),
-            _ => (shape.dims[0], *shape.dims.last().unwrap_or(&1)),
+            0 | 1 => (out.layout.planes(), 1),
+            _ => (shape.dims[0], out.layout.planes()),
         };
-        let access = |v: &View, row: i64| Access {
+        let access = |v: &View, row: i64, along: u64| Access {
             dtype: v.dtype(),
             component_rows: v.layout.total_rows() as i64,
-            outer: SmallVec::new(),
+            outer: SmallVec::from_slice(&[along as i64]),
             row,
             offset: 0,
             lane: LaneMap::Tile { tile_rows: v.layout.plane_rows() as i64 },
@@ -223,9 +223,9 @@ impl<'a> Lower<'a> {
             rows: rows as u32,
             columns: columns as u32,
             tiles: table.layout.planes() as u32,
-            table: access(&table, i64::from(table.dims.len() > 1)),
-            indices: access(&indices, 1),
-            out: access(&out, 1),
+            table: access(&table, i64::from(table.dims.len() > 1), 0),
+            indices: access(&indices, 1, indices.layout.plane_rows()),
+            out: access(&out, 1, out.layout.plane_rows()),
         };
         let op = self.debug_op(r, id, 0.0);
         let args =
@@ -234,22 +234,22 @@ impl<'a> Lower<'a> {
         Ok(Val::Array(out))
     }
 
-    /// Whether elements of a table of one dimension are best fetched one after the other: it and the result lie in vector
-    /// memory, and it has so many registers that to ask each for every result would take longer.
+    /// Whether elements of a table of one dimension are best fetched one after the other: it lies in vector memory, and has so many
+    /// registers that to ask each for every result would take longer.
     fn is_single(&self, table: &View, out: &View) -> bool {
-        let near = |v: &View| v.layout.bytes() <= self.plan.residency.largest && self.pinned_place(v.buf).is_none();
+        let near = table.layout.bytes() <= self.plan.residency.largest && self.pinned_place(table.buf).is_none();
         let register = u64::from(self.chip.core.lanes * self.chip.core.sublanes);
         let permutations = table.layout.planes() * out.dims[0].div_ceil(register);
         let longer = permutations as f64 * PERMUTATION_CYCLES > out.dims[0] as f64 * ELEMENT_CYCLES;
-        table.dims.len() == 1 && out.dims.len() == 1 && near(table) && near(out) && longer
+        table.dims.len() == 1 && out.dims.len() == 1 && near && self.pinned_place(out.buf).is_none() && longer
     }
 
     fn singles(&mut self, r: &mut Region<'a>, id: NodeId, (table, indices, out): (&View, &View, &View)) {
         let rows = self.rows_spec(table, out, out.dims[0]);
         let rows = RowsSpec { planes: 1, single: true, ..rows };
-        // Cores share the elements where the way of the results through HBM is worth it.
+        // Cores share the elements where the way of the results through HBM is worth it. Those that have no room go there anyway.
         let shared = self.plan.cores > 1 && self.way_pays(rows.count as f64 * ELEMENT_CYCLES, out.layout.bytes());
-        let far = Far { indices: self.streams(indices.buf, false), rows: shared };
+        let far = Far { indices: self.streams(indices.buf, false), rows: shared || self.plan.is_streamed(out.buf) };
         let kernel = self.gather_kernel(&rows, far);
         let mut args = vec![
             placed(table, Use::Read, Unit::ElementRows),

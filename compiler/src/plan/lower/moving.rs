@@ -199,7 +199,20 @@ pub fn known_start(comp: &Computation, id: NodeId, room: u64) -> Option<i64> {
 pub fn is_multiple(comp: &Computation, id: NodeId, room: u64, of: u64) -> bool {
     /// How far it is followed.
     const DEPTH: u32 = 6;
-    room.is_multiple_of(of) && multiple(comp, id, of, DEPTH)
+    (room.is_multiple_of(of) || at_most(comp, id, room)) && multiple(comp, id, of, DEPTH)
+}
+
+/// Whether a start index is known to be no more than that.
+#[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be limited may be more")]
+fn at_most(comp: &Computation, id: NodeId, room: u64) -> bool {
+    let n = comp.node(id);
+    match &n.op {
+        Op::Constant(_) => {
+            known_start(comp, id, u64::MAX >> 1).is_some_and(|v| u64::try_from(v).is_ok_and(|v| v <= room))
+        }
+        Op::Binary(Binary::Min) => n.operands.iter().any(|o| at_most(comp, *o, room)),
+        _ => false,
+    }
 }
 
 #[allow(clippy::wildcard_enum_match_arm, reason = "what is not known to be a multiple is taken for none")]
@@ -209,7 +222,7 @@ fn multiple(comp: &Computation, id: NodeId, of: u64, depth: u32) -> bool {
     match &n.op {
         Op::Constant(l) => l.dims.is_empty() && l.integer(0).is_some_and(|v| v % of as i64 == 0),
         Op::Binary(Binary::Mul) => n.operands.iter().any(|o| multiple(comp, *o, of, depth)),
-        Op::Binary(Binary::Add | Binary::Sub) => n.operands.iter().all(|o| multiple(comp, *o, of, depth)),
+        Op::Binary(Binary::Add | Binary::Sub | Binary::Min) => n.operands.iter().all(|o| multiple(comp, *o, of, depth)),
         Op::Reshape => multiple(comp, n.operands[0], of, depth),
         _ => false,
     }

@@ -41,21 +41,20 @@ impl Lower<'_> {
     /// blocks that keep what is there, whole blocks and the rest of a move one after the other, or a move in parts that begin at the
     /// same lane each. False if there are none.
     pub(super) fn push_in_parts(&mut self, body: &Body, args: &[Arg], how: Streamed<'_>) -> bool {
-        if !args.iter().any(|a| matches!(a, Arg::Array { usage: Use::Write, .. })) {
-            return false;
-        }
         let chip = self.chip;
         let kept: Vec<Arg> = args.iter().map(|a| written(a, Use::Update)).collect();
-        let mut bodies = std::iter::once(body.clone()).chain(parted(body, chip));
-        if bodies.any(|b| self.push_blocks(&b, &kept, how)) {
-            return true;
-        }
-        let before: Vec<Arg> = args.iter().map(|a| written(a, Use::First)).collect();
-        for (first, rest) in divisible(body, chip) {
-            let mut bodies = parted(&first, chip).into_iter().chain([first]);
-            if bodies.any(|b| self.push_blocks(&b, &before, how)) {
-                self.push_body(rest, kept, how.name, how.op, &[false]);
+        if args.iter().any(|a| matches!(a, Arg::Array { usage: Use::Write, .. })) {
+            let mut bodies = std::iter::once(body.clone()).chain(parted(body, chip));
+            if bodies.any(|b| self.push_blocks(&b, &kept, how)) {
                 return true;
+            }
+            let before: Vec<Arg> = args.iter().map(|a| written(a, Use::First)).collect();
+            for (first, rest) in divisible(body, chip) {
+                let mut bodies = parted(&first, chip).into_iter().chain([first]);
+                if bodies.any(|b| self.push_blocks(&b, &before, how)) {
+                    self.push_body(rest, kept, how.name, how.op, &[false]);
+                    return true;
+                }
             }
         }
         // Each part keeps what the others have written.

@@ -194,7 +194,7 @@ fn sound_body(body: &Body, there: There) -> Check {
         Body::Move(s) => sound_move(s, there),
         Body::Pick(s) => {
             ensure(s.rows > 0 && s.columns > 0 && s.tiles > 0, || "picks nothing".into())?;
-            let space = Space { outer: &[], rows: s.rows, columns: s.columns, there };
+            let space = Space { outer: &[s.columns], rows: s.rows, columns: there.lanes, there };
             [&s.table, &s.indices, &s.out].into_iter().try_for_each(|a| sound_access(a, space))
         }
     }

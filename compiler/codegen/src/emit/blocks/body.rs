@@ -58,20 +58,30 @@ impl Body {
         match &mut body {
             Body::Loop(s) => flatten(s, (sublanes, lanes)),
             Body::Reduce(s) => merge_reduce(s, lanes),
-            Body::Move(s) => moves::flatten(s, lanes),
+            Body::Move(s) => {
+                moves::flatten(s, lanes);
+                // A single element is one block.
+                if s.sizes.is_empty() {
+                    s.sizes.push(1);
+                    for side in [&mut s.src, &mut s.dst] {
+                        side.rows.push(0);
+                        side.lanes.push(0);
+                    }
+                }
+            }
             Body::Pick(_) => {}
         }
         body
     }
 
-    /// Sizes of the iteration dimensions: of loops, the outer ones and the rows.
+    /// Sizes of the iteration dimensions: of loops, the outer ones and the rows; of picks the tiles of lanes and the rows.
     pub fn sizes(&self) -> Vec<u32> {
         match self {
             Body::Loop(LoopSpec { outer, rows, .. }) | Body::Reduce(ReduceSpec { outer, rows, .. }) => {
                 outer.iter().copied().chain([*rows]).collect()
             }
             Body::Move(s) => s.sizes.clone(),
-            Body::Pick(s) => vec![s.rows],
+            Body::Pick(s) => vec![s.columns, s.rows],
         }
     }
 
@@ -81,7 +91,7 @@ impl Body {
                 *outer.get_mut(d).unwrap_or(rows) = size;
             }
             Body::Move(s) => s.sizes[d] = size,
-            Body::Pick(s) => s.rows = size,
+            Body::Pick(s) => *[&mut s.columns, &mut s.rows][d] = size,
         }
     }
 
@@ -145,7 +155,7 @@ impl Body {
         match self {
             Body::Loop(LoopSpec { outer, .. }) | Body::Reduce(ReduceSpec { outer, .. }) => Some(outer.len()),
             Body::Move(_) => None,
-            Body::Pick(_) => Some(0),
+            Body::Pick(_) => Some(1),
         }
     }
 
@@ -194,7 +204,7 @@ impl Body {
             }
             Body::Move(_) => (1, 1, 1, 0),
             // Of each tile of the table a load, a permutation, a comparison, a selection.
-            Body::Pick(s) => (s.columns.div_ceil(lanes), s.tiles as usize + 1, 1, 3 * s.tiles as usize),
+            Body::Pick(s) => (1, s.tiles as usize + 1, 1, 3 * s.tiles as usize),
         }
     }
 
@@ -213,7 +223,7 @@ impl Body {
             }
             Body::Move(s) => vec![Some(walk_side(s.dtype, &s.src, false)), Some(walk_side(s.dtype, &s.dst, true))],
             Body::Pick(s) => {
-                let columns = (s.columns, lanes);
+                let columns = (lanes, lanes);
                 let table = walk(&s.table, (s.tiles.saturating_mul(lanes), lanes), false);
                 vec![Some(table), Some(walk(&s.indices, columns, false)), Some(walk(&s.out, columns, true))]
             }

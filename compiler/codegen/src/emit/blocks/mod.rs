@@ -320,14 +320,27 @@ pub fn divisible(body: &Body, chip: &ChipConfig) -> Vec<(Body, Body)> {
     (0..whole.sizes.len()).filter_map(one).collect()
 }
 
-/// A move in parts: of a dimension whose steps move lanes by no whole tiles, every so many of them, which begin at the same lane.
+/// A move in parts: of a dimension whose steps move lanes by no whole tiles on one side, every so many of them, which begin at the same
+/// lane there and whole words apart.
 pub fn alike(body: &Body, chip: &ChipConfig) -> Vec<Vec<Body>> {
     let body = body.normal((chip.core.sublanes, chip.core.lanes));
     let Body::Move(whole) = &body else { return Vec::new() };
     let lanes = i64::from(chip.core.lanes);
-    let one = |d: usize| {
-        let periods = [&whole.src, &whole.dst].map(|s| moves::period(s.lanes[d], lanes));
-        let count = (periods[0].max(periods[1]) as u32).min(whole.sizes[d]);
+    let ways = |d: usize| {
+        let mut periods = [&whole.src, &whole.dst].map(|s| {
+            // Whole words apart.
+            let rows = |count: i64| s.rows[d] * count + s.lanes[d] * count / lanes * s.plane_rows;
+            let mut count = moves::period(s.lanes[d], lanes);
+            while rows(count) % whole.dtype.packing() as i64 != 0 {
+                count *= 2;
+            }
+            u32::try_from(count).unwrap_or(u32::MAX).min(whole.sizes[d])
+        });
+        periods.sort_unstable();
+        let several = if periods[0] == periods[1] { 1 } else { 2 };
+        periods.into_iter().take(several).filter(|&count| count > 1).map(move |count| (d, count)).collect::<Vec<_>>()
+    };
+    let one = |(d, count): (usize, u32)| {
         let part = |j: u32| {
             let mut part = whole.clone();
             part.sizes[d] = (whole.sizes[d] - j).div_ceil(count);
@@ -339,9 +352,9 @@ pub fn alike(body: &Body, chip: &ChipConfig) -> Vec<Vec<Body>> {
             }
             Body::Move(part)
         };
-        (count > 1).then(|| (0..count).map(part).collect())
+        (0..count).map(part).collect()
     };
-    let mut all: Vec<Vec<Body>> = (0..whole.sizes.len()).filter_map(one).collect();
+    let mut all: Vec<Vec<Body>> = (0..whole.sizes.len()).flat_map(ways).map(one).collect();
     all.sort_by_key(Vec::len);
     all
 }

@@ -6,10 +6,11 @@ use serde::{Deserialize, Serialize};
 use systole_isa::{ChipConfig, DType, Op};
 
 /// Elements of a table's rows picked by an array of indices (s32, lane numbers of a table row that need not be in one tile):
-/// `out[r, i] = table[r, indices[r, i]]`. All three are walked by tiles of lanes and have no outer dimensions.
+/// `out[r, i] = table[r, indices[r, i]]`. The indices and the result are walked tile of lanes by tile of lanes, their only outer
+/// dimension, along which the table stays where it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct PickSpec {
-    /// Rows and columns of the indices and the result.
+    /// Rows of the indices and the result, and tiles of lanes of a row.
     pub rows: u32,
     pub columns: u32,
     /// Tiles of lanes of a table row.
@@ -53,6 +54,7 @@ pub fn pick_kernel(s: &PickSpec, chip: &ChipConfig) -> Kernel {
 pub fn emit_pick(b: &mut KernelBuilder, s: &PickSpec, args: &[(S, BufferRef)]) {
     let &[(table, from), (indices, index), (out, to)] = args else { return };
     let (sub, lanes) = b.shape();
+    let along = |a: &Access| a.outer[0] as i32;
     let (load, store) = formats(s.table.dtype);
     let hints = LoopHints::independent(&[from, index, to]);
     let row = b.s_var(0);
@@ -65,7 +67,7 @@ pub fn emit_pick(b: &mut KernelBuilder, s: &PickSpec, args: &[(S, BufferRef)]) {
         let from_row = first(b, table, &s.table);
         let (index_at, to_at) = (first(b, indices, &s.indices), first(b, out, &s.out));
         let (index_at, to_at) = (b.s_copy(index_at), b.s_copy(to_at));
-        b.loop_static(s.columns.div_ceil(lanes), |b| {
+        b.loop_static(s.columns, |b| {
             let i = b.load(MemFormat::W32, index_at, 0, s.indices.row as i32, index);
             let tile_of = b.sar(i, lanes.trailing_zeros() as i32);
             let found: Vec<_> = (0..s.table.dtype.components()).map(|_| b.v_var(0)).collect();
@@ -86,8 +88,8 @@ pub fn emit_pick(b: &mut KernelBuilder, s: &PickSpec, args: &[(S, BufferRef)]) {
             for (c, &f) in found.iter().enumerate() {
                 b.store(store, f, to_at, c as i32 * s.out.component_rows as i32, s.out.row as i32, M::ALL, to);
             }
-            b.s_inc(index_at, tile_rows(&s.indices));
-            b.s_inc(to_at, tile_rows(&s.out));
+            b.s_inc(index_at, along(&s.indices));
+            b.s_inc(to_at, along(&s.out));
         });
         b.s_inc(row, sub as i32);
     });
