@@ -21,11 +21,11 @@ use systole_hlo::graph::{NodeId, PadDim, WindowDim};
 /// How many times fewer rows are pushed than one for every place.
 const FEWER: u64 = 2;
 /// Results for each lane, at least.
-const PLACES: u64 = 8;
+const PLACES: u64 = 2;
 /// Channels at most: of more a row is worth pushing, or turned ([`super::few`]).
 const FEW: u64 = ROW_GROUP;
-/// Elements of the matrices for each of the line or of the results, at most.
-const MADE: u64 = 8;
+/// Elements that all windows of the line see, for each of the matrices, at least: those would be put together for the product instead.
+const SEEN: u64 = 4;
 /// Sizes of blocks, in parts of the smallest that fills the lanes.
 const SIZES: [u64; 3] = [1, 2, 4];
 
@@ -97,7 +97,7 @@ pub(super) fn blocks(b: &mut Emit, s: &Spec) -> Option<(Spec, Rows)> {
     let made = cut.rows * cut.pitch * channels * cut.block * features;
     let worth = cut.pushes(s, (channels, features, outputs)) * FEWER <= own
         && lines * outputs >= PLACES * s.lanes
-        && made <= MADE * b.elements(s.x).max(lines * outputs * features);
+        && made * SEEN <= lines * outputs * s.taps() * channels;
     if !worth || !b.draft.fire("conv-lines") {
         return None;
     }
