@@ -253,7 +253,7 @@ fn is_made(comp: &Computation, id: NodeId) -> bool {
     matches!(comp.node(id).op, Op::Broadcast { .. } | Op::Iota { .. } | Op::Constant(_))
 }
 
-fn find(parents: &mut [usize], i: usize) -> usize {
+pub(crate) fn find(parents: &mut [usize], i: usize) -> usize {
     let mut i = i;
     while parents[i] != i {
         parents[i] = parents[parents[i]];
@@ -262,7 +262,7 @@ fn find(parents: &mut [usize], i: usize) -> usize {
     i
 }
 
-fn join(parents: &mut [usize], a: usize, b: usize) {
+pub(crate) fn join(parents: &mut [usize], a: usize, b: usize) {
     let (x, y) = (find(parents, a), find(parents, b));
     parents[x] = y;
 }

@@ -7,12 +7,13 @@
 
 use super::dot::unsplit::parts;
 use super::edit::{Draft, Emit, reachable, rewrite};
+use super::lanes::{find, join};
 use super::make::array;
 use rustc_hash::FxHashMap;
 use systole_hlo::analysis::uses::uses;
 use systole_hlo::error::CompileError;
-use systole_hlo::graph::{ArrayShape, Computation, Module, Node, NodeId, Op, Shape};
-use systole_isa::Layout;
+use systole_hlo::graph::{ArrayShape, Binary, Computation, Module, Node, NodeId, Op, Shape};
+use systole_isa::{DType, Layout};
 
 /// Times that chains are looked through for operations that must stay; what is not settled by then is left as it is.
 const ROUNDS: usize = 16;
@@ -30,13 +31,21 @@ struct Search<'a> {
     tile: (u32, u32),
     /// The dimensions that nodes are computed with: each of their own is some neighbours of these.
     marks: Vec<Option<Vec<u64>>>,
-    /// The same of reshapes that join, whose operand has these dimensions.
+    /// The same of reshapes that join, whose operand has these dimensions, and of vectors, which are rows of lanes at no cost.
     seeds: Vec<Option<Vec<u64>>>,
 }
 
 impl Search<'_> {
     fn shape(&self, id: NodeId) -> Option<&ArrayShape> {
         self.comp.node(id).shape.as_array().filter(|a| !a.dynamic.contains(&true))
+    }
+
+    /// The rows of lanes that a vector is.
+    fn rows(&self, id: NodeId) -> Option<Vec<u64>> {
+        let a = self.shape(id)?;
+        let (sublanes, lanes) = (u64::from(self.tile.0), u64::from(self.tile.1));
+        let full = a.rank() == 1 && a.elements() >= LARGE && a.elements().is_multiple_of(sublanes * lanes);
+        full.then(|| vec![a.elements() / lanes, lanes])
     }
 
     /// A reshape that joins dimensions along lanes.
@@ -62,6 +71,9 @@ impl Search<'_> {
             return true;
         }
         let (n, Some(a)) = (self.comp.node(id), self.shape(id)) else { return false };
+        if a.rank() == 0 {
+            return true;
+        }
         let Op::Broadcast { dims: map } = &n.op else { return false };
         let Some(all) = parts(&a.dims, to) else { return false };
         // A part of several dimensions is there only as a whole.
@@ -93,8 +105,12 @@ impl Search<'_> {
     /// Whether nothing wants all of a node's result joined.
     fn ends_well(&self, id: NodeId) -> bool {
         let small = self.shape(id).is_some_and(|a| a.elements() * SMALL <= self.source(id));
-        let takes = |u: &NodeId| self.marks[u.index()].is_some() || self.comp.node(*u).op == Op::Reshape;
-        small || id != self.comp.root && self.users[id.index()].iter().all(takes)
+        let free = self.marks[id.index()] == self.rows(id);
+        let moves = |op: &Op| *op == Op::Reshape || free && *op == Op::Tuple;
+        let takes = |u: &NodeId| self.marks[u.index()].is_some() || moves(&self.comp.node(*u).op);
+        small
+            || free && id == self.comp.root && self.users[id.index()].iter().all(takes)
+            || id != self.comp.root && self.users[id.index()].iter().all(takes)
     }
 
     /// Elements of what a node is made from.
@@ -106,7 +122,7 @@ impl Search<'_> {
     /// Marks what can be done on dimensions apart.
     fn run(&mut self) {
         for id in self.comp.ids() {
-            self.seeds[id.index()] = self.seed(id);
+            self.seeds[id.index()] = self.seed(id).or_else(|| self.rows(id));
             self.marks[id.index()] = self.follows(id);
         }
         for _ in 0..ROUNDS {
@@ -124,10 +140,35 @@ impl Search<'_> {
                 }
             }
             if !changed {
-                return;
+                return self.keep_reduced();
             }
         }
         self.marks.fill(None);
+    }
+
+    /// Leaves vectors alone that nothing reduces: they are as fast as they are.
+    fn keep_reduced(&mut self) {
+        let n = self.comp.nodes.len();
+        let mut parents: Vec<usize> = (0..n).collect();
+        let mut reduced = vec![false; n];
+        for id in self.comp.ids().filter(|id| self.marks[id.index()].is_some()) {
+            for o in self.comp.node(id).operands.iter().filter(|o| self.of(**o).is_some()) {
+                join(&mut parents, id.index(), o.index());
+            }
+        }
+        for id in self.comp.ids() {
+            let n = self.comp.node(id);
+            let joined = |o: &NodeId| self.marks[o.index()].is_none() && self.seed(*o).is_some();
+            let reduces = matches!(n.op, Op::Reduce { .. }) || n.operands.iter().any(joined);
+            if self.marks[id.index()].is_some() && reduces {
+                reduced[find(&mut parents, id.index())] = true;
+            }
+        }
+        for id in self.comp.ids() {
+            if !reduced[find(&mut parents, id.index())] {
+                self.marks[id.index()] = None;
+            }
+        }
     }
 }
 
@@ -146,12 +187,23 @@ pub fn run(module: Module, draft: &mut Draft, tile: (u32, u32)) -> Result<Module
     }
     rewrite(module, draft, &mut |b, n, operands| {
         let Some(to) = all.get(&b.place()).filter(|_| b.draft.fire("unflatten")) else { return Ok(None) };
-        Ok(apart(b, n, operands, to))
+        Ok(apart(b, n, operands, (to, u64::from(tile.1))))
     })
 }
 
 /// An operand with its dimensions apart.
 fn operand(b: &mut Emit, x: NodeId, to: &[u64]) -> NodeId {
+    if b.rank(x) == 0 {
+        return x;
+    }
+    if let (Op::Iota { .. }, &[_, lanes]) = (b.op(x), to)
+        && b.rank(x) == 1
+        && matches!(b.dtype(x), DType::S32 | DType::U32)
+    {
+        let (row, lane) = (b.iota(b.dtype(x), to, 0), b.iota(b.dtype(x), to, 1));
+        let first = b.with(Binary::Mul, row, lanes as f64);
+        return b.add(first, lane);
+    }
     if let Op::Broadcast { dims: map } = b.op(x).clone()
         && let Some(all) = parts(b.dims(x), to)
         && map.iter().all(|&d| all[d].len() == 1)
@@ -165,7 +217,7 @@ fn operand(b: &mut Emit, x: NodeId, to: &[u64]) -> NodeId {
 
 /// The node on dimensions apart, joined again.
 #[allow(clippy::wildcard_enum_match_arm, reason = "no other operation is marked")]
-fn apart(b: &mut Emit, n: &Node, operands: &[NodeId], to: &[u64]) -> Option<NodeId> {
+fn apart(b: &mut Emit, n: &Node, operands: &[NodeId], (to, lanes): (&[u64], u64)) -> Option<NodeId> {
     let a = array(&n.shape).clone();
     let done = match &n.op {
         op if op.is_elementwise() => {
@@ -173,8 +225,12 @@ fn apart(b: &mut Emit, n: &Node, operands: &[NodeId], to: &[u64]) -> Option<Node
             b.emit(op.clone(), &xs, Shape::array(a.dtype, to))
         }
         Op::Reduce { dims, body } => {
-            // What was joined is a reshape by now.
-            let x = (*b.op(operands[0]) == Op::Reshape).then(|| b.operand(operands[0], 0))?;
+            // What was joined is a reshape by now, any other vector rows of lanes.
+            let x = match b.dims(operands[0]) {
+                _ if *b.op(operands[0]) == Op::Reshape => b.operand(operands[0], 0),
+                &[n] if n.is_multiple_of(lanes) => b.reshape(operands[0], &[n / lanes, lanes]),
+                _ => return None,
+            };
             let all = parts(b.dims(operands[0]), b.dims(x))?;
             let along: Vec<usize> = dims.iter().flat_map(|&d| all[d].clone()).collect();
             b.reduce_by(&[x], &operands[1..], &along, *body)
