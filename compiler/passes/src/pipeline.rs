@@ -121,6 +121,12 @@ pub const PASSES: &[Pass] = &[
     },
     // Before dots: they count on operands without dimensions of size 1 to see what fits.
     Pass { name: "squeeze", summary: "dimensions of size 1 gone", run: |m, d, _| rewrite(m, d, &mut squeeze::rule) },
+    // Once expansions have made their reductions, before anything that reduces parts of arrays one after the other.
+    Pass {
+        name: "ordered",
+        summary: "reductions by computations that tell an order as combinations of neighbours",
+        run: |m, d, _| rewrite(m, d, &mut reductions::ordered::rule),
+    },
     // Before dots: convolutions become some.
     Pass {
         name: "conv",

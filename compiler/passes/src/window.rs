@@ -28,6 +28,11 @@ const BLOCK: u64 = 16;
 pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], chip: &Facts) -> Rewritten {
     let Op::ReduceWindow { window, body } = &n.op else { return Ok(None) };
     let (xs, inits) = operands.split_at(operands.len() / 2);
+    if n.shape.leaves().iter().any(|a| a.dims.contains(&0)) {
+        // No window fits.
+        let nothing: Vec<NodeId> = n.shape.leaves().iter().map(|a| b.splat(a.dtype, &a.dims, 0.0)).collect();
+        return Ok(Some(b.joined(&nothing)));
+    }
     lowered(b, Windows { xs, inits, window, body: *body, chip }).map(Some)
 }
 

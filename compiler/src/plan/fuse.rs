@@ -131,7 +131,7 @@ impl<'a> Fuser<'a> {
         // Numbers are the kernel's own: operands come in registers, of which there are few.
         let number = matches!(&self.comp.node(id).op, Op::Constant(l) if l.dims.is_empty());
         let inside = match self.groups.owner[id.index()] {
-            _ if number => true,
+            _ if number || self.is_place(id) => true,
             Owner::In(r) => self.roots.contains(&r),
             Owner::Inline => true,
             Owner::Root => self.roots.contains(&id),
@@ -140,6 +140,14 @@ impl<'a> Fuser<'a> {
         let e = if inside { self.inside(id, map)? } else { self.leaf(id, map) };
         self.memo.insert((id, map.clone()), e);
         Ok(e)
+    }
+
+    /// Whether a node numbers places for a reduction of several arrays. Its kernel knows them as such if they are its own, and the best values'
+    /// first place with them.
+    fn is_place(&self, id: NodeId) -> bool {
+        let several =
+            |r: &NodeId| matches!(self.comp.node(*r).op, Op::Reduce { .. }) && self.comp.node(*r).operands.len() > 2;
+        matches!(self.comp.node(id).op, Op::Iota { .. }) && self.roots.iter().any(several)
     }
 
     /// A materialised node as an operand.

@@ -174,7 +174,9 @@ fn run_over(
     let mut out = Vec::new();
     for (block, before) in blocks.into_iter().zip(before) {
         for values in block {
-            out.push(combine(m, body, &values, &before)?);
+            // In the order in which they lie in windows.
+            let (left, right) = if pad_first { (&values, &before) } else { (&before, &values) };
+            out.push(combine(m, body, left, right)?);
         }
     }
     Ok(if pad_first { out.split_off(lacking) } else { out.drain(..out.len() - lacking).collect() })

@@ -151,7 +151,7 @@ impl Edges {
         let (low, high) = (w.pad_low.max(0) as u64, w.pad_high.max(0) as u64);
         let plain = w.base_dilation == 1 && w.window_dilation == 1 && !w.reversal;
         let inside = low < w.size && high < w.size && w.size <= size && low + high < size;
-        (plain && inside).then_some(Edges { first: low, end: size - high, size })
+        (plain && inside).then(|| Edges { first: low, end: size - high, size })
     }
 }
 
