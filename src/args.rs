@@ -37,7 +37,7 @@ pub fn chip_named(name: &str) -> Result<ChipConfig, RuntimeError> {
     if path.extension().is_none_or(|e| e != "toml") && !name.contains('/') {
         return ChipConfig::from_preset(name).map_err(|e| bad(e.to_string()));
     }
-    let text = std::fs::read_to_string(path).map_err(|e| bad(format!("{name}: {e}")))?;
+    let text = systole_runtime::files::read_text(path).map_err(|e| bad(format!("{name}: {e}")))?;
     ChipConfig::from_toml(&text, name).map_err(|e| bad(e.to_string()))
 }
 
@@ -182,7 +182,7 @@ impl CompileArgs {
 
     /// What guides the planner.
     fn guide(&self, chip: &ChipConfig) -> Result<Guide, RuntimeError> {
-        let read = |path: &String| std::fs::read_to_string(path).map_err(|e| bad(format!("{path}: {e}")));
+        let read = |path: &String| systole_runtime::files::read_text(path).map_err(|e| bad(format!("{path}: {e}")));
         let mut guide = Guide { max_resident: self.max_resident, ..Guide::default() };
         if let Some(path) = &self.schedule {
             guide.schedule = Schedule::of_file(path, &read(path)?).map_err(|e| bad(e.to_string()))?;

@@ -307,6 +307,21 @@ func.func @second() {
 }
 "#;
 
+#[cfg(target_os = "linux")]
+#[test]
+fn texts_that_never_end_are_refused() {
+    let (mlp, endless) = (example("mlp.hlo"), "/dev/zero");
+    for line in [
+        &["run", &mlp, "--chip", endless][..],
+        &["run", &mlp, "--schedule", endless],
+        &["chips", "validate", endless],
+        &["sweep", "plan", endless, "-o", "never-made"],
+    ] {
+        let said = refused(line);
+        assert!(said.starts_with(endless) && said.contains("more than 256 MiB"), "{line:?}: {said}");
+    }
+}
+
 #[test]
 fn programs_check_themselves() {
     let path = scratch("checked.mlir");

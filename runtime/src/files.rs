@@ -3,8 +3,24 @@
 
 use crate::RuntimeError;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+
+/// Bytes of a text at most: what has more (a device that never ends, say) was not written by anybody.
+const LARGEST_TEXT: u64 = 256 << 20;
+
+/// A file that people write: a chip, a schedule, the description of a sweep.
+///
+/// # Errors
+/// If it cannot be read, is no UTF-8, or has more than 256 MiB.
+pub fn read_text(path: impl AsRef<Path>) -> std::io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(LARGEST_TEXT + 1).read_to_string(&mut text)?;
+    if read as u64 > LARGEST_TEXT {
+        return Err(std::io::Error::other("more than 256 MiB, where a text is due"));
+    }
+    Ok(text)
+}
 
 /// The path beside a file that it is written to first.
 fn beside(path: &Path) -> PathBuf {

@@ -65,7 +65,8 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
             output::print(&systole_runtime::cost::costs_page(&chip))
         }
         What::Validate { file } => {
-            let text = std::fs::read_to_string(file).map_err(|e| RuntimeError::Request(format!("{file}: {e}")))?;
+            let text =
+                systole_runtime::files::read_text(file).map_err(|e| RuntimeError::Request(format!("{file}: {e}")))?;
             let chip = ChipConfig::from_toml(&text, file).map_err(wrong)?;
             output::print(&format!("{file}: `{}` is a valid chip\n", chip.name))
         }

@@ -174,7 +174,7 @@ fn bad(message: impl Into<String>) -> RuntimeError {
 }
 
 fn read_spec(path: &str) -> Result<(Spec, String), RuntimeError> {
-    let text = std::fs::read_to_string(path).map_err(|e| bad(format!("{path}: {e}")))?;
+    let text = systole_runtime::files::read_text(path).map_err(|e| bad(format!("{path}: {e}")))?;
     let folder = Path::new(path).parent().unwrap_or(Path::new(""));
     Ok((Spec::parse(&text, path, folder)?, text))
 }

@@ -48,7 +48,7 @@ pub fn run(a: &Args) -> Result<(), RuntimeError> {
     let gain = 100.0 * (1.0 - after as f64 / before.max(1) as f64);
     output::say(format_args!("the program: {before} -> {after} cycles ({gain:.1} % less) with {kept} of {pins} pins"));
     if let Some(path) = &a.database {
-        let mut all = match std::fs::read_to_string(path) {
+        let mut all = match systole_runtime::files::read_text(path) {
             Ok(text) => text,
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(e) => return Err(bad(format!("{path}: {e}"))),

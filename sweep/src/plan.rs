@@ -24,7 +24,7 @@ impl Base {
     /// If there is no such chip, or it is wrong.
     pub fn read(name: &str) -> Result<Base, RuntimeError> {
         let base = if name.ends_with(".toml") || name.contains('/') {
-            let text = std::fs::read_to_string(name).map_err(|e| bad(format!("{name}: {e}")))?;
+            let text = systole_runtime::files::read_text(name).map_err(|e| bad(format!("{name}: {e}")))?;
             Base { name: name.to_string(), text }
         } else {
             Base { name: name.to_string(), text: String::new() }

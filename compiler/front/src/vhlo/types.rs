@@ -201,7 +201,11 @@ impl<'a> Printer<'a, '_> {
             Type::Integer(bits, Signedness::Unsigned) => format!("ui{bits}"),
             Type::Integer(bits, Signedness::Signless | Signedness::Signed) => format!("i{bits}"),
             Type::Index => "index".to_string(),
-            Type::Float(kind) => format!("{kind:?}").to_lowercase(),
+            Type::Float(kind) => {
+                // The letters of an exponent and of what a format has are large.
+                let name = format!("{kind:?}");
+                name.strip_prefix('F').map_or_else(|| name.to_lowercase(), |format| format!("f{format}"))
+            }
             Type::None => "none".to_string(),
             Type::Complex(part) => format!("complex<{}>", self.type_at(*part, depth + 1)?),
             Type::Tensor { dims: Some(dims), element, encoding: None } => {

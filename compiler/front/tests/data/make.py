@@ -125,6 +125,16 @@ def eigenvalues(x):
     return jnp.linalg.eigvals(x), jax.scipy.linalg.schur(x[0])
 
 
+@jax.jit
+def constrained(x, y):
+    """Types of the builtin dialect, which operations of Shardy have."""
+    mesh = Mesh(np.array(jax.devices()[:4]), ("i",))
+    rows = jax.sharding.NamedSharding(mesh, P("i"))
+    x, y = lax.with_sharding_constraint(x, rows), lax.with_sharding_constraint(y, rows)
+    z = lax.with_sharding_constraint((x.astype(f32) + y.astype(f32)).astype(jnp.bfloat16), rows)
+    return z, x
+
+
 def write(f, *args, platform="tpu"):
     checks = [export.DisabledSafetyCheck.custom_call(f"lapack_{name}_ffi") for name in ("sgeev", "sgees")]
     exported = export.export(f if hasattr(f, "lower") else jax.jit(f), platforms=[platform], disabled_checks=checks)(*args)
@@ -150,3 +160,4 @@ write(precision, shape(4, 4))
 write(empty, shape(2, 3))
 write(collectives, shape(4, 4))
 write(eigenvalues, shape(2, 3, 3), platform="cpu")
+write(constrained, shape(8, 4, dtype=jnp.float8_e4m3fn), shape(8, 4, dtype=jnp.float8_e5m2))

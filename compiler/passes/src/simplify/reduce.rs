@@ -29,13 +29,18 @@ pub fn is_identity(op: Binary, l: &Literal) -> bool {
 }
 
 pub fn reduce(b: &mut Emit, operands: &[NodeId], dims: &[usize], body: CompId, shape: &Shape) -> Option<NodeId> {
-    let (&[x, init], Shape::Array(to)) = (operands, shape) else { return None };
-    if b.shape(x).as_array().is_some_and(|a| a.dynamic.contains(&true)) {
+    if operands.iter().any(|&x| b.shape(x).as_array().is_some_and(|a| a.dynamic.contains(&true))) {
         return None;
     }
-    if b.elements(x) == 0 {
-        return b.draft.fire("reduce-empty").then(|| b.broadcast(init, &[], &to.dims));
+    let (xs, inits) = operands.split_at(operands.len() / 2);
+    if b.elements(xs[0]) == 0 {
+        return b.draft.fire("reduce-empty").then(|| {
+            let results = inits.iter().zip(shape.leaves());
+            let results: Vec<NodeId> = results.map(|(&init, to)| b.broadcast(init, &[], &to.dims)).collect();
+            b.joined(&results)
+        });
     }
+    let (&[x, init], Shape::Array(to)) = (operands, shape) else { return None };
     if let Op::Transpose { permutation } = b.op(x).clone() {
         let kept: Vec<usize> = (0..permutation.len()).filter(|d| !dims.contains(d)).map(|d| permutation[d]).collect();
         let y = b.operand(x, 0);
