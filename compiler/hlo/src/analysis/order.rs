@@ -61,10 +61,8 @@ fn roots<'a>(comp: &'a Computation, forms: &mut Vec<Form<'a>>, param: impl Fn(us
         known.push(number);
     }
     let root = comp.node(comp.root);
-    match root.op {
-        Op::Tuple => root.operands.iter().map(|o| known[o.index()]).collect(),
-        _ => vec![known[comp.root.index()]],
-    }
+    let results = if root.op == Op::Tuple { &root.operands[..] } else { &[comp.root] };
+    results.iter().map(|r| known[r.index()]).collect()
 }
 
 /// An operation with its operands in the order that all forms of it have.
