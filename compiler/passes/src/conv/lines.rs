@@ -20,7 +20,7 @@ use systole_hlo::graph::{NodeId, PadDim, WindowDim};
 
 /// How many times fewer rows are pushed than one for every place.
 const FEWER: u64 = 2;
-/// Results for each lane, at least.
+/// Results for each lane, at least; a line has a row of them, which gradients of kernels have not.
 const PLACES: u64 = 2;
 /// Channels at most: of more a row is worth pushing, or turned ([`super::few`]).
 const FEW: u64 = ROW_GROUP;
@@ -96,6 +96,7 @@ pub(super) fn blocks(b: &mut Emit, s: &Spec) -> Option<(Spec, Rows)> {
     let own = outputs * (w.size * channels).div_ceil(s.lanes) * features.div_ceil(s.cols);
     let made = cut.rows * cut.pitch * channels * cut.block * features;
     let worth = cut.pushes(s, (channels, features, outputs)) * FEWER <= own
+        && outputs >= cut.block
         && lines * outputs >= PLACES * s.lanes
         && made * SEEN <= lines * outputs * s.taps() * channels;
     if !worth || !b.draft.fire("conv-lines") {
