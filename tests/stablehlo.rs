@@ -5,10 +5,16 @@ use std::process::Command;
 
 /// Runs a program; its exit code and what it says.
 fn run(name: &str, text: &str) -> (i32, String) {
+    run_on(name, text, &["tiny"])
+}
+
+/// The same on a chip, as it is asked for.
+fn run_on(name: &str, text: &str, chip: &[&str]) -> (i32, String) {
     let path = std::env::temp_dir().join(format!("systole-forms-{}-{name}.mlir", std::process::id()));
     std::fs::write(&path, text).expect("written");
     let done = Command::new(env!("CARGO_BIN_EXE_systole"))
-        .args(["run", path.to_str().expect("UTF-8"), "--chip", "tiny", "--fold", "none", "--report", "none"])
+        .args(["run", path.to_str().expect("UTF-8"), "--fold", "none", "--report", "none", "--chip"])
+        .args(chip)
         .output()
         .expect("runs");
     std::fs::remove_file(&path).expect("removed");
@@ -32,6 +38,42 @@ ENTRY e {
 }";
     let (code, said) = run("windows", text);
     assert_eq!(code, 0, "{said}");
+}
+
+/// Running sums of more elements than vector memory has room for go in chunks, from either end: what neighbours differ by is the elements
+/// again. (The evaluator takes every window by itself, which takes too long.)
+#[test]
+fn long_running_sums_go_in_chunks() {
+    let text = "func.func @main() {
+  %0 = stablehlo.iota dim = 0 : tensor<200003xi32>
+  %1 = stablehlo.constant dense<7> : tensor<200003xi32>
+  %x = stablehlo.and %0, %1 : tensor<200003xi32>
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<0> : tensor<1xi32>
+  %y = \"stablehlo.reduce_window\"(%x, %zero) <{padding = dense<[[200002, 0]]> : tensor<1x2xi64>, window_dimensions = array<i64: 200003>}> ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %s = stablehlo.add %a, %b : tensor<i32>
+    stablehlo.return %s : tensor<i32>
+  }) : (tensor<200003xi32>, tensor<i32>) -> tensor<200003xi32>
+  %z = \"stablehlo.reduce_window\"(%x, %zero) <{padding = dense<[[0, 200002]]> : tensor<1x2xi64>, window_dimensions = array<i64: 200003>}> ({
+  ^bb0(%a: tensor<i32>, %b: tensor<i32>):
+    %s = stablehlo.add %a, %b : tensor<i32>
+    stablehlo.return %s : tensor<i32>
+  }) : (tensor<200003xi32>, tensor<i32>) -> tensor<200003xi32>
+  %2 = stablehlo.slice %y [0:200002] : (tensor<200003xi32>) -> tensor<200002xi32>
+  %3 = stablehlo.concatenate %one, %2, dim = 0 : (tensor<1xi32>, tensor<200002xi32>) -> tensor<200003xi32>
+  %4 = stablehlo.subtract %y, %3 : tensor<200003xi32>
+  check.expect_eq %4, %x : tensor<200003xi32>
+  %5 = stablehlo.slice %z [1:200003] : (tensor<200003xi32>) -> tensor<200002xi32>
+  %6 = stablehlo.concatenate %5, %one, dim = 0 : (tensor<200002xi32>, tensor<1xi32>) -> tensor<200003xi32>
+  %7 = stablehlo.subtract %z, %6 : tensor<200003xi32>
+  check.expect_eq %7, %x : tensor<200003xi32>
+  return
+}";
+    for chip in ["tpu-v4", "tpu-v5e"] {
+        let (code, said) = run_on("chunks", text, &[chip, "--set", "vmem.bytes=2097152"]);
+        assert_eq!(code, 0, "{chip}: {said}");
+    }
 }
 
 /// Programs of `tests/forms/`, whose first lines say what is to stand for `VALUE`, and what would be wrong. Quantized ones were worked out

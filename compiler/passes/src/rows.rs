@@ -2,13 +2,13 @@
 //!
 //! Features in heads, `[N,H,D]`, that lie together (`[N,H*D]`) are split by a reshape before their rows are gathered: what is gathered,
 //! and all that is computed of it, then takes a register for every few of its elements. So rows are gathered, worked on and scattered
-//! together, and split behind that; what is reduced along the last dimension is turned first, so that rows stand along lanes. What is the same along the last dimension (a weight for every head, `[E,H]`) is put beside itself,
-//! column by column.
+//! together, and split behind that; what is reduced along the last dimension is turned first, so that rows stand along lanes. What is the same along the last dimension (a weight for every head, `[E,H]`) is chosen for every
+//! element of the rows by its place.
 
 use super::edit::Emit;
 use std::collections::BTreeSet;
-use systole_hlo::graph::{CompId, Gather, IndexMap, Node, NodeId, Op, Scatter, Shape};
-use systole_isa::Layout;
+use systole_hlo::graph::{CompId, Direction, Gather, IndexMap, Node, NodeId, Op, Scatter, Shape};
+use systole_isa::{DType, Layout};
 
 /// Rows together take at least this factor less memory.
 const WORTH: u64 = 4;
@@ -217,16 +217,23 @@ fn moved(b: &mut Emit, x: NodeId, how: &Beside, (own, whole): (&[u64], &[u64])) 
             let (from, _) = source(b, x);
             let sizes = [&own[..first], &[*count]].concat();
             let columns = b.reshape(from, &sizes);
-            let along = [&own[..first], &[whole[first] / count]].concat();
+            let width = whole[first] / count;
             let map: Vec<usize> = (0..first).collect();
-            let parts: Vec<NodeId> = (0..*count)
-                .map(|i| {
-                    let column = b.slice_dim(columns, first, i, i + 1, 1);
-                    let column = b.reshape(column, &own[..first]);
-                    b.broadcast(column, &map, &along)
-                })
-                .collect();
-            b.concatenate(&parts, first)
+            let lane = b.iota(DType::S32, whole, first);
+            // Each along all of a row, chosen by its place: one loop makes it with what it is for.
+            let along = |b: &mut Emit, i: u64| {
+                let column = b.slice_dim(columns, first, i, i + 1, 1);
+                let column = b.reshape(column, &own[..first]);
+                b.broadcast(column, &map, whole)
+            };
+            let mut all = along(b, count - 1);
+            for i in (0..count - 1).rev() {
+                let column = along(b, i);
+                let end = b.splat(DType::S32, whole, ((i + 1) * width) as f64);
+                let before = b.compare(Direction::Lt, lane, end);
+                all = b.select(before, column, all);
+            }
+            all
         }
     }
 }

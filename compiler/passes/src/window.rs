@@ -2,6 +2,7 @@
 //! sums and products of floats of 16 bits and of a byte over large windows are taken in f32; running reductions, and long windows by any computation, are
 //! made of fewer steps.
 
+mod chunks;
 pub mod pools;
 mod running;
 mod scan;

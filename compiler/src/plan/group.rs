@@ -9,7 +9,7 @@
 
 mod cut;
 
-use self::cut::{is_cut, is_shifted_cut, reaches_beyond};
+use self::cut::{is_cut, is_shifted_cut, reaches_beyond, stands_in_rows};
 use super::again::Again;
 use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
@@ -393,7 +393,11 @@ pub fn group(comp: &Computation, rows: Rows, pinned: &dyn Fn(NodeId) -> bool, se
         } else if is_repeat(comp, id, &g.users[id.index()], rows) {
             g.repeated.insert(id);
             Owner::Inline
-        } else if is_pointwise(comp, id) || is_cut(comp, id, rows.lanes) && !reaches_beyond(comp, id, rows) {
+        } else if is_pointwise(comp, id)
+            || is_cut(comp, id, rows.lanes)
+                && !reaches_beyond(comp, id, rows)
+                && !stands_in_rows(comp, (&g.users, id), rows)
+        {
             decision.pointwise(&g, id)
         } else if is_shifted_cut(comp, id, rows) && !reaches_beyond(comp, id, rows) {
             let owner = decision.shifted(&g, id);

@@ -108,6 +108,7 @@ pub fn lower(
         found
     } else if indexed.iter().all(|i| g.slice_sizes[i.dim] == 1)
         && !are_slabs(b, x, g, (batch.iter().product(), options.chip.vmem_bytes))
+        && !is_wide(b, x, &g.slice_sizes, options.chip.vmem_bytes / WIDE)
     {
         rows(b, x, &indexed, g, (batch.iter().product(), options.chip.tile))
     } else if let Some(found) = lines::lower(b, x, &indexed, g, batch.iter().product()) {
@@ -143,6 +144,16 @@ fn are_slabs(b: &Emit, x: NodeId, g: &Gather, (n, vmem): (u64, u64)) -> bool {
     let bytes = sizes.iter().product::<u64>() * u64::from(b.dtype(x).bits()).max(8) / 8;
     let rows = sizes.iter().filter(|&&s| s != 1).count() > 1;
     rows && bytes >= SLAB && bytes > vmem / SLABS && bytes.saturating_mul(n) > vmem
+}
+
+/// The part of vector memory that a row may take at most: kernels have two sets of eight of them under way.
+const WIDE: u64 = 32;
+
+/// Whether a row of such sizes has more bytes than that, and is moved by itself, part by part.
+pub fn is_wide(b: &Emit, x: NodeId, sizes: &[u64], most: u64) -> bool {
+    let dtype = b.dtype(x);
+    let bits = u64::from(dtype.storage_bits() * dtype.components() as u32);
+    sizes.iter().product::<u64>().saturating_mul(bits) / 8 > most
 }
 
 /// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.
@@ -411,7 +422,7 @@ fn by_comparison(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, batch
 }
 
 /// Blocks on a diagonal that are cut out one by one at most, and from how many on that pays.
-const MOST_BLOCKS: u64 = 64;
+const MOST_BLOCKS: u64 = 256;
 const LEAST_BLOCKS: u64 = 4;
 
 /// Of a matrix whose diagonal is taken, the blocks of [`LINE`] columns that it goes through, above each other, and its places in them.

@@ -4,9 +4,10 @@
 //! `update_window_dims={1..}`, `inserted_window_dims={0}`, `scatter_dims_to_operand_dims={0}`, `index_vector_dim=1`. Other
 //! windows are read, combined and written back one after the other, in a loop if there are many; so are large ones.
 
+mod frames;
 mod known;
 
-use super::gather::{Indexed, SLAB, SLABS, fixed, index_arrays, linear, own};
+use super::gather::{Indexed, SLAB, SLABS, fixed, index_arrays, is_wide, linear, own};
 use super::index::as_s32;
 use super::packed;
 use crate::edit::Emit;
@@ -23,6 +24,9 @@ const MAX_UNROLLED: u64 = 4;
 /// From how many updates on a scatter's are compared with each of its places, and with how many places at the most: with more where
 /// updates are so many that several blocks of places are compared with a register of them.
 const COMPARED: [(u64, u64); 2] = [(1024, 768), (1 << 20, 1536)];
+
+/// The part of vector memory that a row may take at most: kernels have registers of those of tables and updates at hand.
+const WIDE: u64 = 160;
 
 /// A scatter in terms of `n` windows.
 struct Windows {
@@ -54,6 +58,9 @@ fn scattered(
     if let Some(done) = known::lower(b, s, inputs, indices, updates)? {
         return Ok(done);
     }
+    if let Some(done) = frames::lower(b, s, inputs, indices, updates)? {
+        return Ok(done);
+    }
     let dims = b.dims(inputs[0]).to_vec();
     let sizes = window_sizes(b, s, updates[0], dims.len());
     let within = |d: usize, at: i64| at >= 0 && at as u64 + sizes[d] <= dims[d];
@@ -74,7 +81,8 @@ fn scattered(
     if let Some(done) = by_comparison(b, s, inputs, &w)? {
         return Ok(done);
     }
-    if !(0..dims.len()).all(is_row) || are_slabs(b, inputs[0], &w, chip.vmem_bytes) {
+    let large = are_slabs(b, inputs[0], &w, chip.vmem_bytes) || is_wide(b, inputs[0], &w.sizes, chip.vmem_bytes / WIDE);
+    if !(0..dims.len()).all(is_row) || large {
         return dynamic(b, s, inputs, &w);
     }
     let w = (&w, chip.tile);

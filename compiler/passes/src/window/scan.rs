@@ -1,5 +1,6 @@
 //! Running reductions: windows that are all prefixes, or all suffixes, of one dimension.
 
+use super::chunks::Chunks;
 use super::running::Running;
 use super::{BLOCK, LINE, Windows, is_plain, lowered};
 use crate::edit::{Emit, Rewritten};
@@ -22,9 +23,9 @@ const FEW_OF_FEW: u64 = 8;
 const LOOKED: usize = 64;
 
 /// A windowed reduction whose windows are all prefixes (or all suffixes) of one dimension.
-struct Scan {
+pub(super) struct Scan {
     dim: usize,
-    reverse: bool,
+    pub(super) reverse: bool,
     /// Whether a result leaves its own element out; there is one result more then.
     exclusive: bool,
 }
@@ -91,6 +92,10 @@ impl Scan {
             let done = self.by_distances(b, x, init, op);
             return Ok(Some(if self.exclusive { self.shifted(b, done, init) } else { done }));
         }
+        if let Some(c) = Chunks::of(dtype, &dims, whole.chip) {
+            let done = c.scanned(b, self, whole, op)?;
+            return Ok(Some(if self.exclusive { self.shifted(b, done, init) } else { done }));
+        }
         let lines = n.div_ceil(LINE);
         let lead = &dims[..self.dim];
         let fill = (lines * LINE - n) as i64;
@@ -153,14 +158,17 @@ impl Scan {
     }
 }
 
-/// Whether what is scanned is made of an array that does not stay in vector memory by operations that are done strip by strip: a loop
-/// would end such a chain.
+/// Whether what is scanned does not stay in vector memory, or is made of such an array by operations that are done strip by strip: a loop
+/// over all of it would take rows from all over the array in every turn, and end such a chain.
 fn is_of_strips(b: &Emit, whole: Windows<'_>) -> bool {
     let bytes = |a: &ArrayShape| Layout::row_major(a.dtype, &a.dims, whole.chip.tile.0, whole.chip.tile.1).bytes();
     let large =
         |id: NodeId| b.shape(id).as_array().is_some_and(|a| bytes(a) > whole.chip.vmem_bytes / LARGE.1 * LARGE.0);
     let mut open = whole.xs.to_vec();
     let mut seen = BTreeSet::new();
+    if whole.xs.iter().any(|&x| large(x)) {
+        return true;
+    }
     while let Some(id) = open.pop().filter(|_| seen.len() < LOOKED) {
         let op = b.op(id);
         let family = matches!(op.family(), Family::Move | Family::Reduce | Family::Contraction);

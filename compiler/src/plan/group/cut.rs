@@ -37,3 +37,29 @@ pub(super) fn reaches_beyond(comp: &Computation, id: NodeId, rows: Rows) -> bool
         && around.is_some_and(|n| !n.is_multiple_of(rows.sublanes))
         && Layout::row_major(from.dtype, &from.dims, rows.sublanes as u32, rows.lanes as u32).bytes() > rows.vmem / 2
 }
+
+/// Whether what lies along lanes of a slice of a large array becomes rows of a loop: the loop takes it from vector memory, which has no room
+/// for all of the array.
+pub(super) fn stands_in_rows(comp: &Computation, (users, id): (&[Vec<NodeId>], NodeId), rows: Rows) -> bool {
+    let n = comp.node(id);
+    let Some(from) = comp.node(n.operands[0]).shape.as_array() else { return false };
+    let bytes = Layout::row_major(from.dtype, &from.dims, rows.sublanes as u32, rows.lanes as u32).bytes();
+    bytes > rows.vmem / 2 && stands(comp, users, id)
+}
+
+/// Whether an array, or a reshape of it with the same last dimension, is broadcast with its last dimension as another one.
+#[allow(clippy::wildcard_enum_match_arm, reason = "no other operation takes lanes for rows")]
+fn stands(comp: &Computation, users: &[Vec<NodeId>], id: NodeId) -> bool {
+    let size = |id: NodeId| comp.node(id).shape.as_array().and_then(|a| a.dims.last().copied());
+    users[id.index()].iter().any(|&u| {
+        let n = comp.node(u);
+        match &n.op {
+            Op::Broadcast { dims } => {
+                let rank = n.shape.as_array().map_or(0, |a| a.rank());
+                size(id).is_some_and(|n| n > 1) && dims.last().is_some_and(|d| d + 1 < rank)
+            }
+            Op::Reshape => size(u) == size(id) && stands(comp, users, u),
+            _ => false,
+        }
+    })
+}

@@ -262,11 +262,17 @@ impl<'a> Lower<'a> {
     }
 
     /// How a part of sizes `part` of an array is written: in whole tiles if of each of the last two dimensions it has all, or
-    /// whole tiles. `begins` says whether the part begins at a multiple along a dimension.
+    /// whole tiles; of a vector, if it has whole tiles of its rows of lanes. `begins` says whether the part begins at a multiple along a dimension.
     pub(super) fn part(&self, dims: &[u64], part: &[u64], begins: &dyn Fn(usize, u64) -> bool) -> Use {
         let n = dims.len();
         let tiles = |d: usize, tile: u64| part[d] == dims[d] || part[d].is_multiple_of(tile) && begins(d, tile);
-        let whole = n >= 2 && tiles(n - 1, u64::from(self.chip.core.lanes)) && tiles(n - 2, self.tile_rows());
+        let lanes = u64::from(self.chip.core.lanes);
+        let whole = match n {
+            0 => false,
+            // Its rows of lanes follow each other.
+            1 => tiles(0, lanes * self.tile_rows()),
+            _ => tiles(n - 1, lanes) && tiles(n - 2, self.tile_rows()),
+        };
         if whole { Use::Tiles } else { Use::Update }
     }
 
@@ -438,10 +444,14 @@ impl<'a> Lower<'a> {
         let moves = |d: usize| v.dims[d] != sizes[d];
         let mut rows: Vec<(Word, i64)> = Vec::new();
         let (most, least) = (self.tile_rows(), u64::from(self.chip.core.sublanes.max(4)));
-        for d in (0..minor).filter(|&d| moves(d)) {
+        // Of so many elements along a dimension a tile has one row.
+        let tile = |d: usize, stride: u64, elements: u64| {
             let mut tiles = std::iter::successors(Some(most), |t| (*t > least).then_some(t / 2));
-            let known = |t: &u64| t.is_power_of_two() && begins(d, *t);
-            let tile = if strides[d].is_multiple_of(least) { None } else { tiles.find(known) };
+            let known = |t: &u64| t.is_power_of_two() && begins(d, *t * elements);
+            if stride.is_multiple_of(least) { None } else { tiles.find(known) }
+        };
+        for d in (0..minor).filter(|&d| moves(d)) {
+            let tile = tile(d, strides[d], 1);
             rows.push(match tile {
                 Some(tile) => (self.shifted(starts[d], tile), (strides[d] * tile) as i64),
                 None => (starts[d], strides[d] as i64),
@@ -452,7 +462,9 @@ impl<'a> Lower<'a> {
         if !moves(minor) || !tiles {
             return (rows, moves(minor).then(|| starts[minor]));
         }
-        rows.push((self.shifted(starts[minor], lanes), v.layout.plane_rows() as i64));
+        let plane = v.layout.plane_rows();
+        let several = tile(minor, plane, lanes).unwrap_or(1);
+        rows.push((self.shifted(starts[minor], lanes * several), (plane * several) as i64));
         (rows, None)
     }
 

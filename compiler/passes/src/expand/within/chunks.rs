@@ -12,15 +12,21 @@ use systole_isa::{DType, Layout};
 /// there are the rows of lanes that hold it, and what goes to HBM and comes from there meanwhile.
 const LARGE: u64 = 2;
 const CHUNK: u64 = 32;
+/// The part that a block of rows of it may take: of more rows it is cut block by block.
+const BLOCK: u64 = 16;
 
 /// Bytes of an array in chip memory, as it lies there.
 pub fn bytes(dtype: DType, dims: &[u64], chip: &Facts) -> u64 {
     Layout::row_major(dtype, dims, chip.tile.0, chip.tile.1).bytes()
 }
 
-/// Whether a part of such sizes goes in chunks.
+/// Whether a part of such sizes goes in chunks: blocks of its rows would be too large too.
 pub fn is_large(dtype: DType, sizes: &[u64], chip: &Facts) -> bool {
-    bytes(dtype, sizes, chip) > chip.vmem_bytes / LARGE
+    let mut block = sizes.to_vec();
+    for (i, size) in block.iter_mut().rev().enumerate().skip(1) {
+        *size = if i == 1 { (*size).min(4 * u64::from(chip.tile.0)) } else { 1 };
+    }
+    bytes(dtype, sizes, chip) > chip.vmem_bytes / LARGE && bytes(dtype, &block, chip) > chip.vmem_bytes / BLOCK
 }
 
 /// A dimension in chunks.
