@@ -14,6 +14,7 @@ use super::edit::{Emit, Rewritten};
 use super::options::Facts;
 use super::reductions::sums::{rounded, wide_sum};
 use super::simplify::{combiner, identity, is_identity, scalar_of};
+use systole_hlo::analysis::commutes;
 use systole_hlo::error::CompileError;
 use systole_hlo::graph::{CompId, Node, NodeId, Op, PadDim, Shape, WindowDim};
 use systole_isa::DType;
@@ -56,7 +57,7 @@ fn is_plain(b: &Emit, whole: Windows<'_>) -> bool {
 /// The results, of several ones a tuple.
 fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
     let Windows { xs, inits, window, body, .. } = whole;
-    for way in [whole_lanes, as_scan, by_spans, by_distances, off_lanes] {
+    for way in [one_by_one, whole_lanes, as_scan, by_spans, by_distances, off_lanes] {
         if let Some(done) = way(b, whole)? {
             return Ok(done);
         }
@@ -108,6 +109,23 @@ fn lowered(b: &mut Emit, whole: Windows<'_>) -> Result<NodeId, CompileError> {
         _ => r,
     };
     Ok(b.convert(done, from))
+}
+
+/// Windows of several dimensions by a computation that tells an order: along one dimension after the other, from the last on. A kernel
+/// takes the points of a window in an order of its own.
+fn one_by_one(b: &mut Emit, whole: Windows<'_>) -> Rewritten {
+    let Windows { window, body, .. } = whole;
+    let reduced: Vec<usize> =
+        (0..window.len()).filter(|&d| window[d] != WindowDim::TRIVIAL && window[d].size > 1).collect();
+    let (&[_, .., last], false) = (&reduced[..], commutes(&b.draft.computations[body.index()])) else {
+        return Ok(None);
+    };
+    let mut along = vec![WindowDim::TRIVIAL; window.len()];
+    along[last] = window[last];
+    let mut rest = window.to_vec();
+    rest[last] = WindowDim::TRIVIAL;
+    let done = parts(b, Windows { window: &along, ..whole })?;
+    lowered(b, Windows { xs: &done, window: &rest, ..whole }).map(Some)
 }
 
 /// Long rows, all of which together are too much for vector memory, end where a register does: then strips of them come one
