@@ -147,9 +147,10 @@ pub struct Meta {
 pub struct DeviceMeta {
     /// Transfers are all that were started; fewer are recorded where they were sampled.
     pub counts: DeviceCounts,
+    pub detail: Detail,
+    /// Operations by first start; units in the order of [`UnitSamples`].
     pub ops: Vec<OpRow>,
     pub units: Vec<UnitRow>,
-    pub detail: Detail,
 }
 
 /// How much of what a device did is in its [`Trace`].

@@ -10,14 +10,12 @@ use systole_simulator::CAUSES;
 pub struct OpInfo {
     pub name: String,
     pub opcode: String,
-    /// Line in the source, from 1; 0 if unknown.
+    /// Line in the source, from 1 (0 if unknown), and where that comes from in the user's program, if the source says.
     pub line: u32,
-    /// Useful flops of one execution.
-    pub flops: f64,
-    /// Element type whose peak they are compared with; empty without flops.
-    pub operand: String,
-    /// Where it comes from in the user's program, if the source says.
     pub origin: Option<Origin>,
+    /// Useful flops of one execution, and the element type whose peak they are compared with (empty without flops).
+    pub flops: f64,
+    pub operand: String,
     /// Operations that the same code computes, in the program's order.
     pub members: Vec<Member>,
 }

@@ -156,6 +156,23 @@ pub fn is_wide(b: &Emit, x: NodeId, sizes: &[u64], most: u64) -> bool {
     sizes.iter().product::<u64>().saturating_mul(bits) / 8 > most
 }
 
+/// Elements `[n, m]` of the rows of a table `[n, w]`, at places `s32[n, m]` in each row of its own.
+fn picked_in_rows(b: &mut Emit, table: NodeId, index: NodeId) -> NodeId {
+    let canonical = Gather {
+        map: IndexMap {
+            collapsed: vec![1],
+            start: vec![1],
+            batching: Batching { operand: vec![0], indices: vec![0] },
+            vector: 2,
+            ..IndexMap::default()
+        },
+        slice_sizes: vec![1, 1],
+        indices_are_sorted: false,
+    };
+    let shape = Shape::array(b.dtype(table), b.dims(index));
+    b.emit(Op::Gather(canonical), &[table, index], shape)
+}
+
 /// Rows of the operand with indexed dimensions merged in front: `[n, W..]`.
 fn rows(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, (n, tile): (u64, (u32, u32))) -> NodeId {
     let dims = b.dims(x).to_vec();
@@ -261,19 +278,7 @@ fn elements(b: &mut Emit, x: NodeId, indexed: &[Indexed], (g, batch): (&Gather, 
     } else if cost(count, rows, each) <= ROW_COST * n
         && bytes(b, table) / rows * u64::from(chip.tile.0) <= chip.vmem_bytes / TABLES
     {
-        let canonical = Gather {
-            map: IndexMap {
-                collapsed: vec![1],
-                start: vec![1],
-                batching: Batching { operand: vec![0], indices: vec![0] },
-                vector: 2,
-                ..IndexMap::default()
-            },
-            slice_sizes: vec![1, 1],
-            indices_are_sorted: false,
-        };
-        let shape = Shape::array(b.dtype(table), &[rows, each]);
-        b.emit(Op::Gather(canonical), &[table, index], shape)
+        picked_in_rows(b, table, index)
     } else {
         let first = b.iota(DType::S32, &[rows, each], 0);
         let first = b.with(Binary::Mul, first, count as f64);

@@ -58,7 +58,7 @@ fn scattered(
     if let Some(done) = known::lower(b, s, inputs, indices, updates)? {
         return Ok(done);
     }
-    if let Some(done) = frames::lower(b, s, inputs, indices, updates)? {
+    if let Some(done) = frames::lower(b, s, (inputs, updates), indices)? {
         return Ok(done);
     }
     let dims = b.dims(inputs[0]).to_vec();

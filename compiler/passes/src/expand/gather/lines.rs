@@ -3,9 +3,9 @@
 //! One after the other each would wait for its own copy, or for all of its array. So the rows of lanes that hold them are gathered as
 //! rows of a table, and shifted together: a register of a slice is of the two rows of lanes that it begins and ends in.
 
-use super::{Indexed, LINE, linear};
+use super::{Indexed, LINE, linear, picked_in_rows};
 use crate::edit::Emit;
-use systole_hlo::graph::{Batching, Binary, Gather, IndexMap, NodeId, Op, Shape};
+use systole_hlo::graph::{Binary, Gather, NodeId};
 use systole_isa::DType;
 
 /// Slices that are worth it, and rows of lanes of each at most: a copy of many is as fast as it can be.
@@ -55,19 +55,7 @@ pub fn lower(b: &mut Emit, x: NodeId, indexed: &[Indexed], g: &Gather, n: u64) -
     let lane = b.reshape(lane, &[n * lines, LINE]);
     let own = b.iota(DType::S32, &[n * lines, LINE], 1);
     let lane = b.add(lane, own);
-    let pick = Gather {
-        map: IndexMap {
-            collapsed: vec![1],
-            start: vec![1],
-            batching: Batching { operand: vec![0], indices: vec![0] },
-            vector: 2,
-            ..IndexMap::default()
-        },
-        slice_sizes: vec![1, 1],
-        indices_are_sorted: false,
-    };
-    let shape = Shape::array(b.dtype(x), &[n * lines, LINE]);
-    let shifted = b.emit(Op::Gather(pick), &[both, lane], shape);
+    let shifted = picked_in_rows(b, both, lane);
     let shifted = b.reshape(shifted, &[n, lines * LINE]);
     Some(b.slice_dim(shifted, 1, 0, width, 1))
 }

@@ -35,11 +35,10 @@ struct Frames {
 pub(super) fn lower(
     b: &mut Emit,
     s: &Scatter,
-    inputs: &[NodeId],
+    arrays: (&[NodeId], &[NodeId]),
     indices: NodeId,
-    updates: &[NodeId],
 ) -> Result<Option<Vec<NodeId>>, CompileError> {
-    let (&[x], &[u]) = (inputs, updates) else { return Ok(None) };
+    let (&[x], &[u]) = arrays else { return Ok(None) };
     // What may be combined in any order.
     let any =
         |op: &Binary| matches!(op, Binary::Add | Binary::Mul | Binary::Max | Binary::Min | Binary::Or | Binary::And);
@@ -83,7 +82,7 @@ pub(super) fn lower(
     let part = b.slice(x, &cut);
     let to = b.dims(part).to_vec();
     let done = b.apply(s.body, &[part, all], &to)?;
-    Ok(Some(if to == dims { done } else { put_back(b, inputs, &done, &cut) }))
+    Ok(Some(if to == dims { done } else { put_back(b, arrays.0, &done, &cut) }))
 }
 
 /// The frames that updates are, every place within the operand.
