@@ -29,8 +29,8 @@ pub(super) const MAX_DEPTH: u32 = 8;
 /// Output positions along the last spatial dimension whose features lie beside each other.
 pub(super) struct Beside {
     /// All of them, and how many share a place.
-    outputs: u64,
-    shared: u64,
+    pub outputs: u64,
+    pub shared: u64,
 }
 
 impl Beside {

@@ -12,6 +12,7 @@
 //! The matrices hold zeros beside the kernel, but a row is pushed for `P` places. Strides, and zeros between the line's places, are
 //! which elements of the kernel a column has; neither is made.
 
+use super::flat::Beside;
 use super::{ROW_GROUP, Spec, group, types};
 use crate::dot::types::TypePlan;
 use crate::edit::Emit;
@@ -61,26 +62,8 @@ impl Cut {
     }
 }
 
-/// Results of which `block` are in a row.
-pub(super) struct Rows {
-    outputs: u64,
-    block: u64,
-}
-
-impl Rows {
-    /// The result with every place in a row of its own.
-    pub fn apart(&self, b: &mut Emit, y: NodeId) -> NodeId {
-        let mut sizes = b.dims(y).to_vec();
-        let n = sizes.len() - 2;
-        sizes[n] *= self.block;
-        sizes[n + 1] /= self.block;
-        let y = b.reshape(y, &sizes);
-        b.slice_dim(y, n, 0, self.outputs, 1)
-    }
-}
-
 /// The convolution on blocks of places along its last spatial dimension, if that is worth it. `s` is not padded yet.
-pub(super) fn blocks(b: &mut Emit, s: &Spec) -> Option<(Spec, Rows)> {
+pub(super) fn blocks(b: &mut Emit, s: &Spec) -> Option<(Spec, Beside)> {
     let n = s.spatial();
     let w = *s.window.last()?;
     let (channels, features) = (s.inputs(b) * s.groups, s.features(b));
@@ -118,7 +101,7 @@ pub(super) fn blocks(b: &mut Emit, s: &Spec) -> Option<(Spec, Rows)> {
     let kernel = matrices(b, s, (&w, &cut));
     let mut window = s.window.clone();
     window[n - 1] = WindowDim { size: cut.rows, ..WindowDim::TRIVIAL };
-    Some((Spec { x, kernel, window, ..s.clone() }, Rows { outputs, block: cut.block }))
+    Some((Spec { x, kernel, window, ..s.clone() }, Beside { outputs, shared: cut.block }))
 }
 
 /// The blocks for which the fewest rows are pushed.

@@ -145,14 +145,10 @@ pub fn rule(b: &mut Emit, n: &Node, operands: &[NodeId], options: &PassOptions) 
         None => {
             let spec = batch_groups(b, spec, conv.batch_groups);
             let packed = if group::is_lines(b, &spec) { None } else { flat::packed(b, &spec) };
-            if let Some((spec, places)) = packed {
+            if let Some((spec, places)) = packed.or_else(|| lines::blocks(b, &spec)) {
                 let spec = padded(b, spec);
                 let result = typed(b, spec)?;
                 places.apart(b, result)
-            } else if let Some((spec, rows)) = lines::blocks(b, &spec) {
-                let spec = padded(b, spec);
-                let result = typed(b, spec)?;
-                rows.apart(b, result)
             } else {
                 phases::any(b, &spec)?
             }
