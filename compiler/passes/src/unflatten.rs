@@ -5,7 +5,7 @@
 //! of elementwise operations, reductions and broadcasts behind such a reshape are done on the array as it was, if all that wants what
 //! they make joined are other such operations, reshapes, or anything that takes what is much smaller.
 
-use super::dot::unsplit::parts;
+use super::dot::unsplit::{Chains, parts, settle};
 use super::edit::{Draft, Emit, reachable, rewrite};
 use super::lanes::{find, join};
 use super::make::array;
@@ -15,8 +15,6 @@ use systole_hlo::error::CompileError;
 use systole_hlo::graph::{ArrayShape, Binary, Computation, Module, Node, NodeId, Op, Shape};
 use systole_isa::{DType, Layout};
 
-/// Times that chains are looked through for operations that must stay; what is not settled by then is left as it is.
-const ROUNDS: usize = 16;
 /// Elements from which on an array is worth it.
 const LARGE: u64 = 1 << 14;
 /// A result of one part in so many of what it is made from is joined at less cost than that.
@@ -125,25 +123,9 @@ impl Search<'_> {
             self.seeds[id.index()] = self.seed(id).or_else(|| self.rows(id));
             self.marks[id.index()] = self.follows(id);
         }
-        for _ in 0..ROUNDS {
-            let mut changed = false;
-            for id in self.comp.ids().rev() {
-                if self.marks[id.index()].is_some() && !self.ends_well(id) {
-                    self.marks[id.index()] = None;
-                    changed = true;
-                }
-            }
-            for id in self.comp.ids() {
-                if self.marks[id.index()].is_some() && self.follows(id) != self.marks[id.index()] {
-                    self.marks[id.index()] = None;
-                    changed = true;
-                }
-            }
-            if !changed {
-                return self.keep_reduced();
-            }
+        if settle(self) {
+            self.keep_reduced();
         }
-        self.marks.fill(None);
     }
 
     /// Leaves vectors alone that nothing reduces: they are as fast as they are.
@@ -169,6 +151,22 @@ impl Search<'_> {
                 self.marks[id.index()] = None;
             }
         }
+    }
+}
+
+impl Chains for Search<'_> {
+    type Mark = Vec<u64>;
+
+    fn marks(&mut self) -> &mut [Option<Vec<u64>>] {
+        &mut self.marks
+    }
+
+    fn stays(&self, id: NodeId) -> bool {
+        self.ends_well(id)
+    }
+
+    fn follows(&self, id: NodeId) -> Option<Vec<u64>> {
+        Search::follows(self, id)
     }
 }
 

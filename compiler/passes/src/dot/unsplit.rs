@@ -30,6 +30,45 @@ use systole_isa::Layout;
 /// Times that chains are looked through for operations that must stay; what is not settled by then is left as it is.
 const ROUNDS: usize = 16;
 
+/// Chains of a computation's nodes that are done on other dimensions than their own: each node of one is marked with these.
+pub(crate) trait Chains {
+    type Mark: PartialEq;
+
+    fn marks(&mut self) -> &mut [Option<Self::Mark>];
+
+    /// Whether a marked node may stay so for what uses it.
+    fn stays(&self, id: NodeId) -> bool;
+
+    /// The mark that a node has by what it is made from.
+    fn follows(&self, id: NodeId) -> Option<Self::Mark>;
+}
+
+/// Takes marks away that may not stay, and those that followed from them, until all that are left may; if that does not end, all of them.
+/// Whether it ended.
+pub(crate) fn settle<C: Chains>(c: &mut C) -> bool {
+    let ids = 0..c.marks().len();
+    for _ in 0..ROUNDS {
+        let mut changed = false;
+        for i in ids.clone().rev() {
+            if c.marks()[i].is_some() && !c.stays(NodeId(i as u32)) {
+                c.marks()[i] = None;
+                changed = true;
+            }
+        }
+        for i in ids.clone() {
+            if c.marks()[i].is_some() && c.follows(NodeId(i as u32)) != c.marks()[i] {
+                c.marks()[i] = None;
+                changed = true;
+            }
+        }
+        if !changed {
+            return true;
+        }
+    }
+    c.marks().fill_with(|| None);
+    false
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Outer,
@@ -292,27 +331,24 @@ impl Search<'_> {
             self.seeds[id.index()] = self.seed(id).or_else(|| self.beside(id)).or_else(|| self.dense(id));
             self.marks[id.index()] = self.follows(id);
         }
-        for _ in 0..ROUNDS {
-            let mut changed = false;
-            for id in self.comp.ids().rev() {
-                let kind = self.marks[id.index()].as_ref().map(|m| m.kind);
-                let outer = matches!(kind, Some(Kind::Outer | Kind::Dense));
-                if outer && !self.ends_well(id) {
-                    self.marks[id.index()] = None;
-                    changed = true;
-                }
-            }
-            for id in self.comp.ids() {
-                if self.marks[id.index()].is_some() && self.follows(id) != self.marks[id.index()] {
-                    self.marks[id.index()] = None;
-                    changed = true;
-                }
-            }
-            if !changed {
-                return;
-            }
-        }
-        self.marks.fill(None);
+        settle(self);
+    }
+}
+
+impl Chains for Search<'_> {
+    type Mark = Merged;
+
+    fn marks(&mut self) -> &mut [Option<Merged>] {
+        &mut self.marks
+    }
+
+    fn stays(&self, id: NodeId) -> bool {
+        let kind = self.marks[id.index()].as_ref().map(|m| m.kind);
+        !matches!(kind, Some(Kind::Outer | Kind::Dense)) || self.ends_well(id)
+    }
+
+    fn follows(&self, id: NodeId) -> Option<Merged> {
+        Search::follows(self, id)
     }
 }
 
